@@ -1,0 +1,142 @@
+// The core's vocabulary: every event that can enter `Orchestrator::apply` and every effect that can leave it. Plain data;
+// the runtime makes the events, commits the rows and then carries the effects out.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "db/store.hpp"
+#include "model/agent_protocol.hpp"
+#include "model/job_spec.hpp"
+#include "model/records.hpp"
+#include "providers/port.hpp"
+
+namespace gf {
+
+using RequestId = std::uint64_t;  // names the API request that waits for a reply; 0 = nobody waits
+
+// ---- API commands. Parsed, authorised and validated by the handler; each gets exactly one Reply. ----
+struct SubmitJob {
+    RequestId request{0};
+    std::string spec_text;
+    bool spec_is_yaml{false};
+    std::shared_ptr<const JobSpec> spec;
+    std::string principal;
+    bool local_allowed{false};
+    std::string idempotency_key;     // empty = none
+    std::string body_sha256;
+};
+enum class JobVerb : std::uint8_t { cancel, hold, release, retry };
+GF_ENUM_NAMES(JobVerb, {{E::cancel, "cancel"}, {E::hold, "hold"}, {E::release, "release"}, {E::retry, "retry"}});
+struct CommandJob { RequestId request{0}; JobId job; JobVerb verb{}; std::string principal; };
+enum class MachineVerb : std::uint8_t { destroy, adopt };
+struct CommandMachine { RequestId request{0}; MachineId machine; MachineVerb verb{}; std::string principal; };
+struct PutTokenCommand { RequestId request{0}; TokenRecord token; };
+
+// ---- The provider side. `began`/`ended` are core time around the call. ----
+struct OffersSeen { ProviderName provider; Instant began, ended; Result<OfferList> result; };
+struct ListingSeen { ProviderName provider; Instant began, ended; Result<Listing> result; };
+struct BalanceSeen { ProviderName provider; Result<Usd> result; };
+struct LaunchEnded { MachineId machine; std::int64_t call_seq{0}; Instant began, ended; LaunchOutcome outcome; };
+struct ReadEnded { MachineId machine; std::int64_t call_seq{0}; Instant began, ended; Result<ProviderMachine> result; };
+struct DestroyEnded { MachineId machine; std::int64_t call_seq{0}; Instant began, ended; Result<void> result; };
+
+// ---- The agent side. ----
+struct AgentSaid { MachineId machine; agent_protocol::FromAgent message; };
+struct AgentConnected { MachineId machine; std::string boot_id; };
+struct AgentDisconnected { MachineId machine; std::string boot_id; };
+/// A candidate whose packs are all stored and whose manifest was verified and written under its hash by the gateway.
+/// The reply (ApiResult) has status 200 and {"generation": G}, or 409.
+struct CheckpointOffered {
+    RequestId request{0};
+    MachineId machine;
+    AttemptId attempt;
+    std::string manifest_sha256;
+    std::int64_t step{0};
+    Bytes size;
+};
+struct OutputOffered { RequestId request{0}; MachineId machine; AttemptId attempt; std::string manifest_sha256; Bytes size; int files{0}; };
+struct CheckpointBroken { RequestId request{0}; MachineId machine; AttemptId attempt; std::int64_t generation{0}; std::string detail; };
+
+// ---- Time and the store. ----
+struct Tick {};
+/// The clock moved by itself (step, suspend, long gap) or the daemon has just started: silence and settle periods count
+/// anew from here.
+struct ClockJumped { std::string why; };
+/// The answer to ReadQueue: queued tasks in order, each with its parsed spec (null = the stored text no longer parses).
+struct QueuePage {
+    struct Item { QueuedTask row; std::shared_ptr<const JobSpec> spec; };
+    std::vector<Item> items;
+};
+
+using Event = std::variant<SubmitJob, CommandJob, CommandMachine, PutTokenCommand, OffersSeen, ListingSeen, BalanceSeen,
+                           LaunchEnded, ReadEnded, DestroyEnded, AgentSaid, AgentConnected, AgentDisconnected,
+                           CheckpointOffered, OutputOffered, CheckpointBroken, Tick, ClockJumped, QueuePage>;
+
+/// Stored rows that an event names and that are not live; read by the runtime before `apply`.
+struct StoredRows {
+    std::optional<IdempotencyRecord> idempotency;  // SubmitJob with a key
+    std::optional<JobRecord> job;                  // CommandJob: the job, live or not
+    std::vector<TaskRecord> tasks;                 // CommandJob: its tasks
+    std::optional<MachineRecord> machine;          // CommandMachine, AgentSaid, …: a machine that is not live
+    std::shared_ptr<const JobSpec> spec;           // CommandJob
+};
+
+// ---- Effects. ----
+struct ApiResult {
+    int status{200};              // HTTP status
+    std::string json;             // body
+    std::string location;         // Location header, for 201
+    std::optional<Error> error;   // set for status >= 400: made into problem+json
+};
+struct Reply { RequestId to{0}; ApiResult result; };
+
+struct CallOffers { ProviderName provider; OfferQuery query; };
+struct CallList { ProviderName provider; };
+struct CallBalance { ProviderName provider; };
+/// The runtime adds the environment (URL, tag, enrol token, pin) and the start script.
+struct CallLaunch { MachineId machine; std::int64_t call_seq{0}; ProviderName provider; LaunchRequest request; };
+struct CallRead { MachineId machine; std::int64_t call_seq{0}; ProviderName provider; ProviderMachineId id; };
+struct CallDestroy { MachineId machine; std::int64_t call_seq{0}; ProviderName provider; ProviderMachineId id; };
+struct SendToAgent { MachineId machine; agent_protocol::ToAgent message; };
+/// Ends the sessions of a machine that is being destroyed or was fenced.
+struct CloseAgent { MachineId machine; };
+struct ReadQueue { int limit{64}; };
+/// A line for the log; the core never logs.
+struct Note { std::string level; std::string text; };  // "debug" | "info" | "warn" | "error"
+
+using Effect = std::variant<Reply, CallOffers, CallList, CallBalance, CallLaunch, CallRead, CallDestroy, SendToAgent,
+                            CloseAgent, ReadQueue, Note>;
+
+/// What `apply` answers: rows to commit first, effects to release after the commit.
+struct Effects {
+    std::vector<RowChange> rows;
+    std::vector<Effect> after_commit;
+};
+
+/// What the API shows of the live state that is in no row; published by the runtime after each batch.
+struct ProviderView {
+    ProviderName name;
+    Capabilities capabilities;
+    std::string health;              // "ok" | "unknown" | "degraded" | "listing_not_trusted" | "launch_paused"
+    std::string reason;
+    std::optional<Usd> balance;
+    std::optional<Instant> offers_at;
+    std::optional<Instant> listing_at;
+    int offers{0};
+    int rejected{0};
+    int machines{0};
+};
+struct PublicView {
+    std::vector<ProviderView> providers;
+    std::vector<Offer> offers;
+    std::vector<RejectedOffer> rejected;
+    bool ready{false};               // every provider was asked once
+    std::int64_t jobs_live{0};
+    std::int64_t jobs_queued{0};
+};
+
+}  // namespace gf

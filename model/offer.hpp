@@ -1,0 +1,66 @@
+// What a provider would rent now, as all parts see it. Provider words never appear here.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/bytes.hpp"
+#include "model/money.hpp"
+#include "model/strong.hpp"
+#include "model/time.hpp"
+
+namespace gf {
+
+/// One GPU of an offer or a machine. `canonical` is a name of config/gpus.csv, found through the alias table by
+/// provider name and reported memory; empty when the table does not know the name (then it matches no named
+/// demand, only a demand by memory).
+struct GpuIdentity {
+    std::string canonical;
+    std::string provider_name;      // as the provider spells it
+    std::optional<Bytes> memory;    // per GPU as reported; absent = the provider did not say (never 0)
+    friend bool operator==(const GpuIdentity&, const GpuIdentity&) = default;
+};
+
+/// One kind of renting. Absent figures are unknown, which is neither 0 nor infinite.
+struct Offer {
+    ProviderName provider;
+    std::string id;                        // what the adapter needs to rent it; unique per provider in one sweep
+    bool spot{false};
+    GpuIdentity gpu;
+    int gpu_count{0};                      // 0 only for a CPU-only local machine
+    UsdPerHour gpu_rate;                   // all GPUs together; for spot: the bid that would be placed
+    std::int64_t disk_micros_per_gb_month{0};  // micro-dollars per GB (10^9) and month of `hours_per_month`
+    int hours_per_month{720};
+    std::int64_t traffic_up_micros_per_gb{0};
+    std::int64_t traffic_down_micros_per_gb{0};
+    std::optional<UsdPerHour> spot_floor;  // lowest bid that is accepted now
+    std::string region;                    // provider's region text; empty = unknown
+    std::string country;                   // ISO 3166 alpha-2, upper case; empty = unknown
+    std::string host_id;                   // machine identity for reputation; empty = unknown
+    std::string cloud;                     // sub-market ("secure", "community"); empty = none
+    std::optional<double> cpus;            // vCPUs in our share
+    std::optional<Bytes> memory;           // host memory in our share
+    std::optional<Bytes> disk_max;         // largest disk that can be asked for
+    std::optional<double> reliability;     // 0..1
+    std::optional<double> inet_down_mbps;
+    std::optional<double> inet_up_mbps;
+    std::optional<Instant> lease_end;      // the machine cannot outlive this
+    std::string cuda_max;                  // "12.8"; empty = unknown
+    std::string driver;                    // "560.35"; empty = unknown
+    std::string arch{"amd64"};             // amd64 | arm64
+    int stock{-1};                         // -1 unknown, 0 none, 1 low, 2 medium, 3 high: a hint only
+};
+
+/// Disk price of `disk` GB for one hour.
+[[nodiscard]] constexpr UsdPerHour disk_rate(const Offer& o, std::int64_t disk_gb) {
+    const auto total = o.disk_micros_per_gb_month * disk_gb;
+    return UsdPerHour{(total + o.hours_per_month - 1) / o.hours_per_month};
+}
+
+/// One offer that could not become an `Offer`, or one that a filter refused: the reason as data.
+struct RejectedOffer {
+    std::string id;
+    std::string reason;  // "price_not_a_number", "price_zero", …
+};
+
+}  // namespace gf

@@ -1,0 +1,143 @@
+// The provider port: everything the core may ask of a cloud or of this machine, and what each answer means.
+//
+// Every call blocks (network, bounded by the client's time-outs) and is made on a worker thread, never on the core's.
+// An adapter never waits for a state and never retries a call that changes something; the core asks again. An adapter
+// may be called from several threads at once and does its own pacing. Answers are values: nothing throws across here.
+//
+// Errors, and what the core does with them:
+//   no_capacity      clean refusal: nothing was made. Offer cooled down, next offer.
+//   refused          clean refusal, the request itself is wrong: the job fails with this message, no retry.
+//   auth, no_money, quota, api_retired
+//                    clean refusal: nothing was made. No further launches on this provider for a while; alert.
+//   rate_limited     for reads: try again after `retry_after`. A create never returns it (DESIGN 6.1): see below.
+//   unavailable, malformed
+//                    for reads: the answer is "unknown"; nothing changes.
+//   unknown_outcome  for create and destroy: it may have happened. A create returns it for everything that is not a
+//                    white-listed clean refusal: 429, 5xx, time-outs, cut connections, bodies that do not parse.
+//   not_found        never used to say that a machine is gone; `Presence::gone` is.
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/enum_text.hpp"
+#include "model/offer.hpp"
+#include "model/result.hpp"
+#include "model/secret.hpp"
+#include "model/strong.hpp"
+
+namespace gf {
+
+/// Optional abilities, asked as data.
+struct Capabilities {
+    bool spot{false};             // has machines that can be taken back
+    bool balance{false};          // `balance` gives a figure
+    bool is_local{false};         // this machine: price 0 is allowed, never "lost to the market"
+    bool listing_has_env{false};  // listings show our environment marks as well as the name
+    bool per_disk_price{true};    // a stopped machine's disk is billed
+};
+
+/// What waiting jobs can use; an adapter may use it to ask less, never to answer with less than fits.
+struct OfferQuery {
+    std::vector<int> gpu_counts{1};          // distinct counts wanted
+    std::vector<std::string> provider_gpu_names;  // empty = all
+    std::int64_t disk_gb{20};                // prices of disk-dependent offers are computed for this size
+    bool on_demand{true};
+    bool spot{true};
+};
+
+struct OfferList {
+    std::vector<Offer> offers;
+    std::vector<RejectedOffer> rejected;     // offers with an unusable price, memory, … and why
+};
+
+struct RegistryLogin {
+    std::string server;
+    std::string username;
+    Secret password;
+};
+
+/// One create call. `tag` goes into the name or label and, where the provider has it, into the environment as
+/// GPUFERRY_MACHINE.
+struct LaunchRequest {
+    MachineTag tag;
+    Offer offer;
+    std::int64_t disk_gb{20};
+    std::string image;                       // empty = the adapter's documented default image
+    std::optional<UsdPerHour> bid;           // set exactly when offer.spot
+    std::map<std::string, std::string> env;  // GPUFERRY_URL, _MACHINE, _ENROL, _PIN: nothing else travels
+    std::string start_script;                // POSIX sh, at most 2,000 bytes; runs as the machine's main process
+    std::optional<RegistryLogin> registry;
+};
+
+/// What came of a create call. An id can come together with an error (a bid that was too low leaves a stopped,
+/// billed machine): such a machine is destroyed before anything else.
+struct LaunchOutcome {
+    ProviderMachineId id;                    // empty = none was told
+    std::optional<Error> error;              // absent = clean success
+    std::optional<UsdPerHour> rate;          // all-in, when the answer shows it
+};
+
+enum class Presence : std::uint8_t {
+    booting,      // exists, not yet running; may be billed in part
+    running,
+    stopped,      // exists, not running, disk billed: outbid, host stop, no money, or exited by itself
+    failed,       // exists, will never run by itself (frozen, error, offline for good)
+    gone,         // an authenticated read by id says that it does not exist
+    unknown,      // the provider itself does not know, or the state text is not one we know
+};
+GF_ENUM_NAMES(Presence, {{E::booting, "booting"},
+                         {E::running, "running"},
+                         {E::stopped, "stopped"},
+                         {E::failed, "failed"},
+                         {E::gone, "gone"},
+                         {E::unknown, "unknown"}});
+
+/// A machine as the provider shows it. Absent = not told, never zero.
+struct ProviderMachine {
+    ProviderMachineId id;
+    std::string tag;                         // name or label, byte for byte
+    std::string env_tag;                     // GPUFERRY_MACHINE from its environment, if shown
+    Presence presence{Presence::unknown};
+    std::string raw_state;                   // the provider's words, for people; never secrets
+    bool spot{false};
+    std::optional<UsdPerHour> gpu_rate;      // what is billed now for the GPUs (0 while loading, where that is so)
+    std::optional<UsdPerHour> disk_rate;     // what is billed now for the disk
+    std::optional<int> gpu_count;
+    std::optional<GpuIdentity> gpu;
+    std::string region;
+    std::string host_id;
+    std::optional<Instant> created_at;
+    std::optional<Instant> lease_end;
+    bool outbid{false};                      // the provider says so, or floor above our bid
+};
+
+/// All machines of the account, ours and others'. Only a complete listing is ever returned: a failed page, a missing
+/// array or an unexpected shape is an error.
+struct Listing {
+    std::vector<ProviderMachine> machines;
+};
+
+class Provider {
+ public:
+    virtual ~Provider() = default;
+    [[nodiscard]] virtual ProviderName name() const = 0;
+    [[nodiscard]] virtual Capabilities capabilities() const = 0;
+    /// Reads the market. May be partial in what it asks, never in what it answers for that. Idempotent.
+    virtual Result<OfferList> offers(const OfferQuery& query) = 0;
+    /// Exactly one create call on the wire. Not idempotent.
+    virtual LaunchOutcome launch(const LaunchRequest& request) = 0;
+    /// Every machine of the account, all pages. Idempotent. May lag behind a create (see the settle times).
+    virtual Result<Listing> list() = 0;
+    /// One machine by id. `Presence::gone` is proof, and needs an authenticated call that succeeded within 60 s on the
+    /// same key where the provider answers wrong keys like missing machines. Idempotent.
+    virtual Result<ProviderMachine> read(const ProviderMachineId& id) = 0;
+    /// Asks for destruction; success means asked, not gone (a machine that is not there counts as asked). Idempotent.
+    virtual Result<void> destroy(const ProviderMachineId& id) = 0;
+    /// Prepaid money left. `not_found` where the provider has no such call.
+    virtual Result<Usd> balance() = 0;
+};
+
+}  // namespace gf

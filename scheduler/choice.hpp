@@ -1,0 +1,82 @@
+// Which offer a task gets, and why the others did not. Pure: a snapshot goes in, a decision with its reasons comes out.
+// This is the seam that finer choosing (catalogue, expected money to finish, spot policy) fills; today's rule is the
+// lowest all-in price per hour among the offers that pass every filter.
+#pragma once
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/job_spec.hpp"
+#include "model/offer.hpp"
+#include "model/records.hpp"
+
+namespace gf {
+
+/// What choosing may know besides the offers. All of it comes from the core's own state.
+struct ChoiceWorld {
+    Instant now;
+    /// Providers that must not get a launch now, with the reason ("auth", "no_money", "listing_not_trusted", …).
+    std::map<std::string, std::string> paused_providers;
+    /// Offers in cool-down after a refusal: "provider/offer id" -> reason.
+    std::map<std::string, std::string> cooled_offers;
+    /// Hosts remembered as bad: "provider/host id" -> reason.
+    std::map<std::string, std::string> bad_hosts;
+    /// Money that is left per prepaid provider; absent = not known.
+    std::map<std::string, Usd> balances;
+    /// Offers that live machines hold already: "provider/offer id".
+    std::set<std::string> taken_offers;
+    /// Providers whose machines can reach the daemon ("local" always can). With no advertise_url only local is in it.
+    bool cloud_reachable{true};
+    /// The agent architectures that this daemon has a binary for.
+    std::set<std::string> agent_archs{"amd64"};
+    UsdPerHour fleet_rate;                   // of all machines now
+    std::optional<UsdPerHour> fleet_rate_max;
+    int machines{0};
+    int machines_max{50};
+    bool local_allowed{false};               // the job came over the unix socket
+};
+
+/// One line of a price ("gpu", "disk"), so that the sum can be shown.
+struct PriceLine {
+    std::string name;
+    UsdPerHour rate;
+};
+
+struct RankedOffer {
+    Offer offer;
+    UsdPerHour all_in;                       // sum of the lines
+    std::vector<PriceLine> lines;
+};
+
+struct NearMiss {
+    Offer offer;
+    UsdPerHour all_in;
+    std::string reason;                      // the one filter it failed
+    std::string detail;                      // "0.43 $/h is over max_price 0.40"
+};
+
+struct Decision {
+    std::optional<RankedOffer> chosen;
+    std::vector<RankedOffer> ranked;         // best first, at most 20
+    std::map<std::string, int> refused;      // reason -> offers; the first failing filter counts
+    std::vector<NearMiss> near_misses;       // failed by exactly one filter, cheapest first, at most 20
+    int considered{0};
+    std::string wait_reason;                 // when nothing is chosen: "no_offers", "no_offer_fits", "no_provider", …
+};
+
+/// Filters and ranks. `task.vram_above`, retries and the spec decide what fits. Deterministic; ties are broken by provider
+/// then offer id. Never blocks or throws.
+[[nodiscard]] Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Offer> offers,
+                              const ChoiceWorld& world);
+
+/// Smallest whole GB of disk to ask for: the spec's demand rounded up.
+[[nodiscard]] std::int64_t disk_gb(const JobSpec& spec);
+
+/// JSON for explain, plan and the stored decision row.
+[[nodiscard]] std::string decision_json(const Decision& decision);
+
+}  // namespace gf
