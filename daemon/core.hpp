@@ -70,6 +70,7 @@ struct ClockJumped { std::string why; };
 struct QueuePage {
     struct Item { QueuedTask row; std::shared_ptr<const JobSpec> spec; };
     std::vector<Item> items;
+    bool full{false};  // there may be more after the last one
 };
 
 using Event = std::variant<SubmitJob, CommandJob, CommandMachine, PutTokenCommand, OffersSeen, ListingSeen, BalanceSeen,
@@ -81,8 +82,17 @@ struct StoredRows {
     std::optional<IdempotencyRecord> idempotency;  // SubmitJob with a key
     std::optional<JobRecord> job;                  // CommandJob: the job, live or not
     std::vector<TaskRecord> tasks;                 // CommandJob: its tasks
-    std::optional<MachineRecord> machine;          // CommandMachine, AgentSaid, …: a machine that is not live
     std::shared_ptr<const JobSpec> spec;           // CommandJob
+    std::vector<MachineRecord> machines;           // rows (gone ones too) of the machines in RowRequest::machines
+    std::optional<CheckpointRecord> checkpoint;    // CheckpointOffered: the task's newest whole one
+};
+
+/// What `apply` will need to see of the store for an event; told by `Orchestrator::wants`.
+struct RowRequest {
+    std::string principal, idempotency_key;
+    JobId job;
+    std::vector<MachineId> machines;
+    TaskId checkpoint_of;
 };
 
 // ---- Effects. ----
@@ -104,7 +114,8 @@ struct CallDestroy { MachineId machine; std::int64_t call_seq{0}; ProviderName p
 struct SendToAgent { MachineId machine; agent_protocol::ToAgent message; };
 /// Ends the sessions of a machine that is being destroyed or was fenced.
 struct CloseAgent { MachineId machine; };
-struct ReadQueue { int limit{64}; };
+/// Answered by the event QueuePage with the tasks after `after`.
+struct ReadQueue { QueueCursor after; int limit{64}; };
 /// A line for the log; the core never logs.
 struct Note { std::string level; std::string text; };  // "debug" | "info" | "warn" | "error"
 

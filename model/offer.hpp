@@ -26,6 +26,7 @@ struct Offer {
     ProviderName provider;
     std::string id;                        // what the adapter needs to rent it; unique per provider in one sweep
     bool spot{false};
+    bool exclusive{false};                 // renting it uses it up (a Vast ask, a local card); else it is a stock item
     GpuIdentity gpu;
     int gpu_count{0};                      // 0 only for a CPU-only local machine
     UsdPerHour gpu_rate;                   // all GPUs together; for spot: the bid that would be placed

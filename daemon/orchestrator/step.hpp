@@ -1,0 +1,132 @@
+// One application of one event: the world it changes, the rows and effects it leaves. The member functions are grouped by
+// the file that implements them. Parents decide and apply; the only way to change a state is `move`, which checks the
+// transition table and writes the row and its event.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "daemon/orchestrator/world.hpp"
+#include "scheduler/choice.hpp"
+
+namespace gf {
+
+class Step {
+ public:
+    Step(World& world, Instant now) : w_(world), now_(now) {}
+    Effects take() { return std::move(out_); }
+
+    // api.cpp
+    void on(const SubmitJob& e, const StoredRows& rows);
+    void on(const CommandJob& e, const StoredRows& rows);
+    void on(const CommandMachine& e, const StoredRows& rows);
+    void on(const PutTokenCommand& e, const StoredRows& rows);
+    // market.cpp
+    void on(const OffersSeen& e, const StoredRows& rows);
+    void on(const BalanceSeen& e, const StoredRows& rows);
+    // listing.cpp
+    void on(const ListingSeen& e, const StoredRows& rows);
+    // renting.cpp
+    void on(const LaunchEnded& e, const StoredRows& rows);
+    void on(const ReadEnded& e, const StoredRows& rows);
+    void on(const DestroyEnded& e, const StoredRows& rows);
+    // agents.cpp
+    void on(const AgentConnected& e, const StoredRows& rows);
+    void on(const AgentDisconnected& e, const StoredRows& rows);
+    void on(const AgentSaid& e, const StoredRows& rows);
+    // fencing.cpp
+    void on(const CheckpointOffered& e, const StoredRows& rows);
+    void on(const OutputOffered& e, const StoredRows& rows);
+    void on(const CheckpointBroken& e, const StoredRows& rows);
+    // placement.cpp
+    void on(const QueuePage& e, const StoredRows& rows);
+    // timers.cpp
+    void on(const Tick& e, const StoredRows& rows);
+    void on(const ClockJumped& e, const StoredRows& rows);
+
+ private:
+    // step.cpp: the one way to change rows and speak.
+    void move(LiveJob& job, JobState to, std::string_view reason, std::string_view detail = {});
+    void move(LiveTask& task, TaskState to, std::string_view reason);
+    void move(LiveTask& task, AttemptState to, std::string_view reason);
+    void move(LiveMachine& machine, MachineState to, std::string_view reason, std::string_view detail = {});
+    void save(LiveMachine& machine);
+    void save(LiveTask& task);
+    void save_attempt(LiveTask& task);
+    void history(EventRecord event);
+    void alert(std::string_view kind, std::string_view severity, std::string dedupe, std::string text,
+               const LiveMachine* machine = nullptr, const ProviderName& provider = {});
+    void clear_alert(const std::string& dedupe);
+    void note(std::string_view level, std::string text);
+    void reply(RequestId to, int status, std::string json, std::string location = {});
+    void refuse(RequestId to, int status, Error error);
+    void send(const LiveMachine& machine, agent_protocol::ToAgent message);
+    template <class E>
+    void effect(E e) { out_.after_commit.push_back(std::move(e)); }
+
+    LiveJob* job_of(const LiveTask& task);
+    LiveTask* task_of(const LiveMachine& machine);
+    /// The machine of the task's current attempt; null if there is none that is live.
+    LiveMachine* machine_of(const LiveTask& task);
+    LiveTask* task_of_job(const JobId& job);
+    LiveProvider* provider(const ProviderName& name);
+    /// True while the machine's attempt number is the task's and that attempt has not ended.
+    bool holds_current(const LiveMachine& machine);
+    Millis backoff(int tries);
+    void drop_job_if_idle(const JobId& job);
+
+    // renting.cpp
+    void rent(LiveJob& job, LiveTask& task, const RankedOffer& choice);
+    void adopt(LiveMachine& machine, const ProviderMachineId& id, std::string_view how);
+    void destroy(LiveMachine& machine, std::string_view reason, std::string_view detail = {});
+    void drive_destroy(LiveMachine& machine);
+    void call_read(LiveMachine& machine);
+    void now_gone(LiveMachine& machine, std::string_view reason);
+    void cool(const Offer& offer, std::string reason, bool host_too);
+    void pause(LiveProvider& provider, std::string_view reason, std::string_view detail);
+    // observing.cpp
+    void observe(LiveMachine& machine, const ProviderMachine& seen, Instant began, bool by_read);
+    void observe_stopped(LiveMachine& machine, const ProviderMachine& seen);
+    // listing.cpp
+    void resolve_unknown(LiveMachine& machine, const ProviderMachine* found, Instant began, bool trusted, bool alone);
+    void found_ours(const ProviderMachine& seen, LiveProvider& provider, Instant began, const StoredRows& rows);
+    void orphan(const ProviderMachine& seen, LiveProvider& provider, const MachineRecord* stored, const std::string& id,
+                Instant began);
+    // agents.cpp
+    void hello(LiveMachine& machine, const agent_protocol::Hello& m);
+    std::string check_machine(const LiveMachine& machine, const JobSpec* spec, const agent_protocol::MachineReport& r);
+    void lease(LiveMachine& machine);
+    void exited(LiveMachine& machine, LiveTask& task, const agent_protocol::Exited& m);
+    // recovery.cpp
+    void end_attempt(LiveTask& task, Cause cause, std::string_view detail);
+    void give_back(LiveTask& task, std::string_view reason, std::string_view detail);
+    void recover(LiveJob& job, LiveTask& task, Cause cause, std::string_view detail);
+    void finish(LiveJob& job, LiveTask& task, TaskState task_state, JobState job_state, std::string_view reason,
+                std::string_view detail);
+    void stop_job(LiveJob& job, LiveTask& task, std::string_view reason);
+    void stop_over(LiveJob& job, LiveTask& task);
+    void release_machine(LiveMachine& machine, std::string_view reason, bool reusable);
+    // ledger.cpp
+    void open_ledger(LiveMachine& machine, Instant from, UsdPerHour gpu, UsdPerHour disk, bool known);
+    void rate_seen(LiveMachine& machine, const ProviderMachine& seen, Instant at);
+    void close_ledger(LiveMachine& machine, Instant at);
+    void reserve(LiveMachine& machine, const JobSpec& spec, const LiveTask& task);
+    void renew(LiveMachine& machine);
+    void release(LiveMachine& machine);
+    // placement.cpp
+    bool place(LiveJob& job, LiveTask& task, bool fresh_enough);
+    LiveMachine* warm_machine(const LiveJob& job, const LiveTask& task);
+    void write_decision(const JobId& job, const Decision& decision);
+    void look_at_queue();
+    bool offers_settled(const JobSpec& spec);
+    // market.cpp
+    void drive_provider(LiveProvider& provider);
+    // timers.cpp
+    void drive_machine(LiveMachine& machine);
+    void drive_task(LiveTask& task);
+
+    World& w_;
+    Instant now_;
+    Effects out_;
+};
+
+}  // namespace gf

@@ -1,0 +1,104 @@
+// The live state of the core: what is running, being rented or being destroyed. Rebuilt from the store's rows at every
+// start; the fields marked transient are observations that may be lost without harm.
+#pragma once
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/core.hpp"
+#include "daemon/orchestrator/settings.hpp"
+#include "model/id.hpp"
+
+namespace gf {
+
+struct LiveJob {
+    JobRecord row;
+    std::shared_ptr<const JobSpec> spec;
+};
+
+struct LiveTask {
+    TaskRecord row;
+    std::optional<AttemptRecord> attempt;      // the current one, while it has not ended
+    // Transient:
+    std::string last_manifest;                 // of the newest generation, to recognise a repeated candidate
+    std::int64_t last_manifest_generation{0};
+    Instant progress_written{};
+    std::optional<Instant> stop_sent;          // a Stop is under way since
+    std::optional<Instant> stop_deadline;
+    std::string stop_reason;                   // "cancelled", "held", "duration"
+};
+
+struct LiveMachine {
+    MachineRecord row;
+    std::optional<LedgerRecord> ledger;        // the open interval
+    std::optional<ReservationRecord> reservation;
+    // Transient:
+    bool connected{false};
+    bool checked{false};                       // this boot has passed the machine check
+    Instant last_heard{};                      // by the agent; reset at start and after clock jumps
+    std::optional<Instant> first_hello;        // of this boot
+    Instant next_call{};                       // no call before this (back-off, confirmation delay)
+    Instant last_destroy{};                    // last accepted destroy call
+    std::optional<Instant> alerted;            // last "will not die" alert
+    bool unreachable{false};
+    bool ending_told{false};                   // the agent was told to drain
+};
+
+struct LiveProvider {
+    ProviderName name;
+    Capabilities capabilities;
+    std::vector<Offer> offers;
+    std::vector<RejectedOffer> rejected;
+    std::optional<Instant> offers_at;          // began of the last good read
+    bool offers_asked_once{false};
+    std::optional<Instant> offers_call;        // in flight since
+    Instant offers_next{};
+    int offers_failures{0};
+    std::string offers_error;
+    std::optional<Instant> listing_at;         // began of the last good one
+    bool listing_asked_once{false};
+    std::optional<Instant> listing_call;
+    Instant listing_next{};
+    int listing_failures{0};
+    std::string listing_error;                 // non-empty: launches are paused with this reason
+    bool not_trusted{false};                   // a listing lacked a machine that a read showed alive
+    std::string pause_reason;                  // "auth", "no_money", "quota", "api_retired"
+    Instant pause_until{};
+    std::optional<Usd> balance;
+    std::optional<Instant> balance_call;
+    Instant balance_next{};
+};
+
+struct World {
+    CoreSettings settings;
+    IdMaker ids;
+    Entropy entropy;
+    std::map<JobId, LiveJob> jobs;
+    std::map<TaskId, LiveTask> tasks;
+    std::map<MachineId, LiveMachine> machines;
+    std::map<std::string, LiveProvider> providers;
+    std::map<std::string, std::pair<Instant, std::string>> cooled_offers;  // "provider/offer" -> until, reason
+    std::map<std::string, std::pair<Instant, std::string>> bad_hosts;      // "provider/host" -> until, reason
+    std::map<std::string, AlertRecord> open_alerts;                        // by dedupe key
+    // Keys of submissions that the store may not show yet (this batch) or just learned: bounded.
+    std::map<std::pair<std::string, std::string>, IdempotencyRecord> recent_keys;
+    std::deque<std::pair<std::string, std::string>> recent_key_order;
+    std::map<JobId, std::pair<Instant, std::string>> decisions_written;    // when and what, to write changes only
+    // Placement.
+    bool queue_dirty{true};                    // something changed that may let a waiting task be placed
+    bool queue_read_open{false};
+    Instant queue_next{};                      // look again then even if nothing changed
+    Instant queue_pass_not_before{};           // at most one pass in 100 ms
+    QueueCursor queue_cursor;
+    std::int64_t queued_jobs{0};
+    // Since the last start or clock jump; settle and silence periods count from here at the earliest.
+    Instant observations_from{};
+    std::optional<Instant> store_last_commit;  // as found at start, for the rolled-back check
+    bool store_fresh{false};
+};
+
+}  // namespace gf
