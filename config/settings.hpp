@@ -1,6 +1,7 @@
-// The daemon's configuration (gpuferryd.yaml), parsed and checked. `Settings{}` plus `apply_environment` is what runs without any
-// file. config/gpuferryd.example.yaml is the reference: every key with its default, unit and range; a test holds the two
-// together. Nothing here opens a file; the environment comes in as a function.
+// The daemon's configuration (gpuferryd.yaml), parsed and checked. `Settings{}` plus `apply_environment` is
+// what runs without any file. config/gpuferryd.example.yaml is the reference: every key with its default,
+// unit and range; a test holds the two together. Nothing here opens a file; the environment comes in as a
+// function.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -34,18 +35,18 @@ struct ListenAddress {
 
 /// A cloud takes part exactly when it has a key; without one it is absent and costs nothing.
 struct CloudSettings {
-    Secret api_key;                     // empty = this provider is not used
-    std::string api_url;                // no trailing slash; http:// only on loopback
+    Secret api_key;       // empty = this provider is not used
+    std::string api_url;  // no trailing slash; http:// only on loopback
     [[nodiscard]] bool enabled() const { return !api_key.empty(); }
 };
 struct RunpodSettings : CloudSettings {
     std::string graphql_url{"https://api.runpod.io/graphql"};
     std::vector<std::string> clouds{"secure", "community"};  // sub-markets that may be used
-    bool spot{false};                   // REST v2 rents on-demand only; accepted values: false
+    bool spot{false};  // REST v2 rents on-demand only; accepted values: false
 };
 struct LocalSettings {
     bool enabled{true};
-    UsdPerHour electricity;             // what an hour of this machine at work costs
+    UsdPerHour electricity;  // what an hour of this machine at work costs
 };
 struct ProvidersSettings {
     RunpodSettings runpod;
@@ -65,25 +66,27 @@ struct SettleSettings {
 };
 
 struct TimingSettings {
-    Millis sweep{Seconds{10}};                        // between listings of each provider
-    Millis offers{Seconds{30}};                       // between looks at each market
+    Millis sweep{Seconds{10}};   // between listings of each provider
+    Millis offers{Seconds{30}};  // between looks at each market
     SettleSettings settle;
-    Millis settle_alone{std::chrono::minutes{5}};     // when no live machine of ours is there to compare with
-    Millis unknown_move{std::chrono::minutes{10}};    // after it the task of an `unknown` machine may go elsewhere
-    Millis patience{std::chrono::minutes{10}};        // an interrupted machine without a checkpoint elsewhere is kept so long
-    Millis start{std::chrono::minutes{20}};           // from the create call to a working agent
+    Millis settle_alone{std::chrono::minutes{5}};  // when no live machine of ours is there to compare with
+    Millis unknown_move{
+        std::chrono::minutes{10}};  // after it the task of an `unknown` machine may go elsewhere
+    Millis patience{
+        std::chrono::minutes{10}};  // an interrupted machine without a checkpoint elsewhere is kept so long
+    Millis start{std::chrono::minutes{20}};  // from the create call to a working agent
     Millis heartbeat{Seconds{10}};
     Millis silence{Seconds{90}};
     Millis long_silence{std::chrono::minutes{30}};
     Millis machine_check{std::chrono::minutes{2}};
-    Millis cooldown{std::chrono::minutes{10}};        // of an offer after a refusal
+    Millis cooldown{std::chrono::minutes{10}};  // of an offer after a refusal
     Millis backoff_max{std::chrono::minutes{5}};
     Millis destroy_alert{std::chrono::minutes{5}};
     Millis stopped_alert{std::chrono::hours{24}};
     Millis dead_man{std::chrono::hours{2}};
     Millis balance{Seconds{60}};
-    Millis balance_alert{std::chrono::hours{12}};     // burn left
-    Millis balance_stop{std::chrono::minutes{20}};    // burn left
+    Millis balance_alert{std::chrono::hours{12}};   // burn left
+    Millis balance_stop{std::chrono::minutes{20}};  // burn left
     friend bool operator==(const TimingSettings&, const TimingSettings&) = default;
 };
 
@@ -96,21 +99,21 @@ GF_ENUM_NAMES(CudaProbePolicy, {{E::required, "required"}, {E::if_present, "if_p
 struct Settings {
     ListenAddress listen{"127.0.0.1", 8470};
     ListenAddress agent_listen{"0.0.0.0", 8471};
-    std::string advertise_url;                        // empty = none: only local machines can reach the daemon
-    std::string data_dir;                             // empty only before `default_data_dir` has filled it
-    std::string timezone;                             // IANA name; empty = the system's
-    std::string tls_cert;                             // PEM files; both or neither
+    std::string advertise_url;  // empty = none: only local machines can reach the daemon
+    std::string data_dir;       // empty only before `default_data_dir` has filled it
+    std::string timezone;       // IANA name; empty = the system's
+    std::string tls_cert;       // PEM files; both or neither
     std::string tls_key;
     ProvidersSettings providers;
     TimingSettings timing;
-    Millis idle_machine{std::chrono::minutes{5}};     // a machine without work for longer is destroyed
+    Millis idle_machine{std::chrono::minutes{5}};  // a machine without work for longer is destroyed
     OrphanPolicy orphans{OrphanPolicy::report};
-    std::string install_id{"auto"};                   // "auto" = made at the first start; else 8 of [a-z0-9]
-    std::optional<int> machines_max;                  // quotas.machines; absent = no limit
-    std::optional<UsdPerHour> rate_max;               // quotas.usd_per_hour; absent = no limit
+    std::string install_id{"auto"};      // "auto" = made at the first start; else 8 of [a-z0-9]
+    std::optional<int> machines_max;     // quotas.machines; absent = no limit
+    std::optional<UsdPerHour> rate_max;  // quotas.usd_per_hour; absent = no limit
     CudaProbePolicy cuda_probe{CudaProbePolicy::required};
-    std::string gpu_table;                            // file in place of the shipped config/gpus.csv; empty = shipped
-    std::string gpu_aliases;                          // file in place of the shipped config/aliases.csv
+    std::string gpu_table;    // file in place of the shipped config/gpus.csv; empty = shipped
+    std::string gpu_aliases;  // file in place of the shipped config/aliases.csv
 };
 
 /// Looks a variable up; nothing when it is not set.
@@ -120,12 +123,14 @@ using GetEnv = std::function<std::optional<std::string>(std::string_view name)>;
 /// (RUNPOD_API_KEY, VAST_API_KEY, LAMBDA_API_KEY, VULTR_API_KEY), `data_dir` by `default_data_dir`.
 [[nodiscard]] Settings default_settings(const GetEnv& env, bool is_root);
 
-/// A configuration file over those defaults. "env:NAME" in a secret reads the environment. Errors: `malformed` for text that cannot be
-/// read, `invalid` for an unknown key, a bad value or an unset variable, `not_yet` for stores, budgets, channels and
-/// checkpoints.store other than file; each with field, line and column. Never shows a secret.
+/// A configuration file over those defaults. "env:NAME" in a secret reads the environment. Errors:
+/// `malformed` for text that cannot be read, `invalid` for an unknown key, a bad value or an unset variable,
+/// `not_yet` for stores, budgets, channels and checkpoints.store other than file; each with field, line and
+/// column. Never shows a secret.
 Result<Settings> parse_settings(std::string_view yaml, const GetEnv& env, bool is_root);
 
-/// /var/lib/gpuferry for root; else $XDG_DATA_HOME/gpuferry or $HOME/.local/share/gpuferry. Empty if neither is set.
+/// /var/lib/gpuferry for root; else $XDG_DATA_HOME/gpuferry or $HOME/.local/share/gpuferry. Empty if neither
+/// is set.
 [[nodiscard]] std::string default_data_dir(const GetEnv& env, bool is_root);
 
 }  // namespace gf

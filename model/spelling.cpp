@@ -11,8 +11,10 @@ constexpr std::size_t kLengthMax = 64;
 std::string folded(std::string_view s) {
     std::string out;
     for (const char c : s.substr(0, kLengthMax + 1)) {
-        if (c >= 'A' && c <= 'Z') out.push_back(static_cast<char>(c - 'A' + 'a'));
-        else out.push_back(c == '-' ? '_' : c);
+        if (c >= 'A' && c <= 'Z')
+            out.push_back(static_cast<char>(c - 'A' + 'a'));
+        else
+            out.push_back(c == '-' ? '_' : c);
     }
     return out;
 }

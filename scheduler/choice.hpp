@@ -1,6 +1,6 @@
-// Which offer a task gets, and why the others did not. Pure: a snapshot goes in, a decision with its reasons comes out.
-// This is the seam that finer choosing (catalogue, expected money to finish, spot policy) fills; today's rule is the
-// lowest all-in price per hour among the offers that pass every filter.
+// Which offer a task gets, and why the others did not. Pure: a snapshot goes in, a decision with its reasons
+// comes out. This is the seam that finer choosing (catalogue, expected money to finish, spot policy) fills;
+// today's rule is the lowest all-in price per hour among the offers that pass every filter.
 #pragma once
 #include <functional>
 #include <map>
@@ -13,13 +13,19 @@
 #include "model/job_spec.hpp"
 #include "model/offer.hpp"
 #include "model/records.hpp"
+#include "scheduler/gpu_names.hpp"
 
 namespace gf {
 
 /// What choosing may know besides the offers. All of it comes from the core's own state.
 struct ChoiceWorld {
     Instant now;
-    /// Providers that must not get a launch now, with the reason ("auth", "no_money", "listing_not_trusted", …).
+    /// The card table, for demands that the offer itself does not answer (bf16, fp8, NVLink, bandwidth,
+    /// memory that the provider does not tell). Not owned; may be null, then such demands are refused as
+    /// "gpu_unknown".
+    const GpuNames* gpus{nullptr};
+    /// Providers that must not get a launch now, with the reason ("auth", "no_money", "listing_not_trusted",
+    /// …).
     std::map<std::string, std::string> paused_providers;
     /// Offers in cool-down after a refusal: "provider/offer id" -> reason.
     std::map<std::string, std::string> cooled_offers;
@@ -29,15 +35,16 @@ struct ChoiceWorld {
     std::map<std::string, Usd> balances;
     /// Offers that live machines hold already: "provider/offer id".
     std::set<std::string> taken_offers;
-    /// Providers whose machines can reach the daemon ("local" always can). With no advertise_url only local is in it.
+    /// Providers whose machines can reach the daemon ("local" always can). With no advertise_url only local
+    /// is in it.
     bool cloud_reachable{true};
     /// The agent architectures that this daemon has a binary for.
     std::set<std::string> agent_archs{"amd64"};
-    UsdPerHour fleet_rate;                   // of all machines now
+    UsdPerHour fleet_rate;  // of all machines now
     std::optional<UsdPerHour> fleet_rate_max;
     int machines{0};
     int machines_max{50};
-    bool local_allowed{false};               // the job came over the unix socket
+    bool local_allowed{false};  // the job came over the unix socket
 };
 
 /// One line of a price ("gpu", "disk"), so that the sum can be shown.
@@ -48,28 +55,32 @@ struct PriceLine {
 
 struct RankedOffer {
     Offer offer;
-    UsdPerHour all_in;                       // sum of the lines
+    UsdPerHour all_in;  // sum of the lines
     std::vector<PriceLine> lines;
 };
 
 struct NearMiss {
     Offer offer;
     UsdPerHour all_in;
-    std::string reason;                      // the one filter it failed
-    std::string detail;                      // "0.43 $/h is over max_price 0.40"
+    std::string reason;  // the one filter it failed
+    std::string detail;  // "0.43 $/h is over max_price 0.40"
 };
 
 struct Decision {
     std::optional<RankedOffer> chosen;
-    std::vector<RankedOffer> ranked;         // best first, at most 20
-    std::map<std::string, int> refused;      // reason -> offers; the first failing filter counts
-    std::vector<NearMiss> near_misses;       // failed by exactly one filter, cheapest first, at most 20
+    std::vector<RankedOffer> ranked;     // best first, at most 20
+    std::map<std::string, int> refused;  // reason -> offers; the first failing filter counts
+    std::vector<NearMiss> near_misses;   // failed by exactly one filter, cheapest first, at most 20
     int considered{0};
-    std::string wait_reason;                 // when nothing is chosen: "no_offers", "no_offer_fits", "no_provider", …
+    /// When nothing is chosen: "no_offers" (none was shown), "no_provider" (every offer's provider is paused
+    /// or out of reach), "quota", "balance", "cooling_down", "max_price" (an offer failed this filter only),
+    /// "no_offer_fits".
+    std::string wait_reason;
 };
 
-/// Filters and ranks. `task.vram_above`, retries and the spec decide what fits. Deterministic; ties are broken by provider
-/// then offer id. Never blocks or throws.
+/// The filters and their reasons are in scheduler/filters.hpp. Filters and ranks by all-in price per hour; at
+/// equal price the local machine comes first, then provider and offer id order. `task.vram_above`, `task.ran`
+/// and the spec decide what fits. Deterministic, whatever the order of `offers`. Never blocks or throws.
 [[nodiscard]] Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Offer> offers,
                               const ChoiceWorld& world);
 

@@ -1,6 +1,10 @@
-// GPU names. One exact alias table (config/aliases.csv) maps every provider's and nvidia-smi's spelling to a canonical
-// name of config/gpus.csv; several rows may share a spelling, then the reported memory decides. Never a near match.
+// GPU names. One exact alias table (config/aliases.csv) maps every provider's and nvidia-smi's spelling to a
+// canonical name of config/gpus.csv; several rows may share a spelling, then the reported memory decides.
+// Never a near match.
 #pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,32 +18,41 @@ namespace gf {
 struct GpuCard {
     std::string canonical;
     std::string vendor;
-    std::string compute_capability;   // "8.9"
-    int class_gb{0};                  // marketing class
-    std::optional<Bytes> reported;    // what the driver reports, where known
+    std::string compute_capability;  // "8.9"; empty for cards that are not nvidia's
+    int class_gb{0};                 // marketing class
+    std::optional<Bytes> reported;   // what the driver reports, where known
     std::optional<std::int64_t> bandwidth_gb_s;
     bool bf16{false};
     bool fp8{false};
-    std::int64_t nvlink_gb_s{0};
+    std::int64_t nvlink_gb_s{0};  // rounded down; 0 = the card has none
 };
 
 class GpuNames {
  public:
-    /// Parses the two tables (CSV text with header lines as shipped). Errors: `malformed` with the line.
+    /// Parses the two tables (CSV text with header lines as shipped). Errors: `malformed` with the line; also
+    /// for an alias of a card that is not in the first table.
     static Result<GpuNames> parse(std::string_view gpus_csv, std::string_view aliases_csv);
 
-    /// What a provider ("runpod", "vastai", "nvidia-smi", …) calls `name`, with the memory per GPU that it reports, if it
-    /// does. Case-insensitive, outer white space ignored. Nothing for a name that is not in the table, or when the
-    /// spelling is ambiguous and the memory fits none of its cards (within 8 %) or is absent and does not settle it.
+    /// What a provider ("runpod", "vastai", "nvidia-smi", …) calls `name`, with the memory per GPU that it
+    /// reports, if it does. Case-insensitive; outer white space ignored. The provider's own rows are asked
+    /// first; a spelling that they do not have is looked up among the card names of the whole table
+    /// (canonical names, nvidia-smi and the clouds' card names; space, `-` and `_` ignored). Nothing for a
+    /// name that is in none, when the memory fits none of the cards of that spelling (within 8 %), or when it
+    /// is ambiguous and the memory is absent or settles nothing.
     [[nodiscard]] std::optional<std::string> canonical(std::string_view provider, std::string_view name,
                                                        std::optional<Bytes> memory) const;
 
     struct Typed {
-        std::vector<std::string> canonical;    // every card that the typed name stands for (a family name has several)
-        std::vector<std::string> suggestions;  // when `canonical` is empty: "did you mean"
+        std::vector<std::string>
+            canonical;  // every card that the typed name stands for (a family name has several)
+        std::vector<std::string>
+            suggestions;  // when `canonical` is empty: "did you mean", nearest first, at most 5
     };
-    /// What a user typed in a spec: canonical names and documented aliases, case, space, `-` and `_` ignored; family names
-    /// ("H100", "A100") stand for all their variants, each judged by its own memory. Never a near match.
+    /// What a user typed in a spec; case, space, `-` and `_` ignored. A canonical name stands for that card
+    /// alone. Else it stands for all cards that the alias table gives that name, and all cards of that
+    /// family: a canonical name without its memory size, form factor or edition ("A100-SXM-80GB" is of the
+    /// families A100, A100-SXM and A100-80GB; L40S is not of the family L40, "RTX-4090-D" not of RTX-4090).
+    /// Never a near match.
     [[nodiscard]] Typed typed(std::string_view name) const;
 
     [[nodiscard]] const GpuCard* card(std::string_view canonical) const;
@@ -47,13 +60,27 @@ class GpuNames {
 
  private:
     struct Alias {
-        std::string provider;
-        std::string folded;        // lower case, for exact look-up
-        std::string canonical;
-        std::optional<int> vram_gb;
+        std::size_t card{0};
+        std::optional<double> vram_gb;  // as this provider reports it
+        bool needs_memory{
+            false};  // the row's note says AMBIGUOUS: the spelling alone does not settle the card
     };
+    using Rows = std::map<std::string, std::vector<Alias>, std::less<>>;
+
+    Result<void> read_cards(std::string_view csv);
+    Result<void> read_aliases(std::string_view csv);
+    void index_families();
+    [[nodiscard]] bool fits(const Alias& alias, Bytes memory) const;
+    [[nodiscard]] std::optional<std::size_t> settle(const std::vector<Alias>& rows,
+                                                    std::optional<Bytes> memory) const;
+
     std::vector<GpuCard> cards_;
-    std::vector<Alias> aliases_;   // sorted by (provider, folded)
+    std::map<std::string, std::size_t, std::less<>> by_canonical_;
+    std::map<std::string, std::size_t, std::less<>> by_folded_canonical_;
+    std::map<std::string, Rows, std::less<>> by_provider_;  // provider -> lower-case name -> rows
+    Rows card_names_;  // folded name -> rows of every provider that names cards
+    std::map<std::string, std::vector<std::size_t>, std::less<>> typed_;  // folded family or alias -> cards
+    std::vector<std::string> labels_;  // canonical and family names, for suggestions
 };
 
 }  // namespace gf

@@ -1,0 +1,109 @@
+#include "scheduler/choice.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "scheduler/filters.hpp"
+
+namespace gf {
+namespace {
+
+constexpr std::size_t kShown = 20;
+
+struct Candidate {
+    const Offer* offer{nullptr};
+    UsdPerHour all_in;
+    bool local{false};
+};
+
+/// Cheapest first; the local machine before a cloud at the same price; then names, so that the order of the
+/// input does not matter.
+bool before(const Candidate& a, const Candidate& b) {
+    const bool a_rented = !a.local, b_rented = !b.local;
+    return std::tie(a.all_in, a_rented, a.offer->provider, a.offer->id, a.offer->spot) <
+           std::tie(b.all_in, b_rented, b.offer->provider, b.offer->id, b.offer->spot);
+}
+
+/// The reason of the first filter that refuses, and how many do, counted up to two.
+struct Refused {
+    std::string first;
+    int count{0};
+};
+Refused refused_by(const Fit& fit) {
+    Refused out;
+    for (const auto filter : filters()) {
+        auto refusal = filter(fit);
+        if (!refusal) continue;
+        if (++out.count > 1) break;
+        out.first = std::move(refusal->reason);
+    }
+    return out;
+}
+
+NearMiss explain(Fit fit) {
+    fit.explain = true;
+    for (const auto filter : filters())
+        if (auto refusal = filter(fit))
+            return NearMiss{fit.offer, fit.all_in, std::move(refusal->reason), std::move(refusal->detail)};
+    return {};
+}
+
+bool is_provider_reason(std::string_view reason) {
+    return (reason.starts_with("provider_") && reason != "provider_excluded") ||
+           reason == "agent_cannot_reach_daemon" || reason == "local_not_allowed";
+}
+
+/// What a waiting job waits for, in one word: the nearest thing that would let it start.
+std::string wait_reason(const Decision& decision, const std::set<std::string>& sole_reasons) {
+    if (decision.considered == 0) return "no_offers";
+    if (sole_reasons.contains("quota_machines") || sole_reasons.contains("quota_usd_per_hour"))
+        return "quota";
+    if (sole_reasons.contains("balance")) return "balance";
+    if (sole_reasons.contains("offer_cooling_down")) return "cooling_down";
+    if (sole_reasons.contains("max_price")) return "max_price";
+    const bool all_providers =
+        std::ranges::all_of(decision.refused, [](const auto& r) { return is_provider_reason(r.first); });
+    return all_providers ? "no_provider" : "no_offer_fits";
+}
+
+}  // namespace
+
+Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Offer> offers,
+                const ChoiceWorld& world) {
+    Decision decision;
+    std::vector<Candidate> fitting, near;
+    std::set<std::string> sole_reasons;
+    for (const auto& offer : offers) {
+        ++decision.considered;
+        const Fit fit = make_fit(spec, task, offer, world);
+        auto refused = refused_by(fit);
+        const Candidate candidate{&offer, fit.all_in, fit.local};
+        if (refused.count == 0) fitting.push_back(candidate);
+        if (refused.count == 1) {
+            near.push_back(candidate);
+            sole_reasons.insert(refused.first);
+        }
+        if (refused.count > 0) ++decision.refused[refused.first];
+    }
+    std::ranges::sort(fitting, before);
+    std::ranges::sort(near, before);
+    fitting.resize(std::min(fitting.size(), kShown));
+    near.resize(std::min(near.size(), kShown));
+    for (const auto& c : fitting)
+        decision.ranked.push_back({*c.offer, c.all_in, price_lines(spec, *c.offer)});
+    for (const auto& c : near) decision.near_misses.push_back(explain(make_fit(spec, task, *c.offer, world)));
+    if (decision.ranked.empty())
+        decision.wait_reason = wait_reason(decision, sole_reasons);
+    else
+        decision.chosen = decision.ranked.front();
+    return decision;
+}
+
+std::int64_t disk_gb(const JobSpec& spec) {
+    return (spec.resources.disk.count + kGB - 1) / kGB;
+}
+
+}  // namespace gf
