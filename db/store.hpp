@@ -81,12 +81,22 @@ class Reader {
     virtual Result<JobCounts> job_counts() = 0;
 };
 
+/// What may be forgotten, and how much of it in one go.
+struct PrunePolicy {
+    Millis events{std::chrono::hours{24 * 180}};     // of jobs that ended this long ago, and of no job
+    Millis idempotency{std::chrono::hours{24}};
+    int rows_max{1000};                              // per kind and call: the writer is blocked meanwhile
+};
+
 class Store {
  public:
     virtual ~Store() = default;
     /// All changes in one durable transaction, in order, or none. Guards (`was`) that do not match abort the process:
-    /// they mean two writers or a broken core. Errors: `busy` (locked by another process beyond the busy time-out),
-    /// `full` (disk full), `io`. Blocks for the fsync. Returns the sequence number of the last event written.
+    /// they mean two writers or a broken core; so does a row that the schema refuses (a second live attempt of a task, a
+    /// tag used twice, an end without a final state). References between the rows of one batch may be in any order, but a
+    /// task's old attempt must be ended before the next one is put. Errors: `busy` (locked by another process beyond the
+    /// busy time-out), `full` (disk full), `io`. Blocks for the fsync. Returns the sequence number of the last event
+    /// written, 0 when there was none. A job's name, kind, project, principal, origin and spec are written at insert only.
     virtual Result<std::int64_t> commit(const std::vector<RowChange>& changes) = 0;
     /// Reads everything the orchestrator needs after a start or a failed commit.
     virtual Result<LiveRows> load_live() = 0;
@@ -98,6 +108,9 @@ class Store {
     virtual Result<std::unique_ptr<Reader>> open_reader() = 0;
     /// Moves the write-ahead log into the database without blocking readers; called when idle.
     virtual void checkpoint_wal() = 0;
+    /// Forgets what the policy allows, at most `rows_max` rows of each kind. Returns how many rows went; call again (later)
+    /// while it is not 0. Errors as `commit`.
+    virtual Result<int> prune(Instant now, const PrunePolicy& policy) = 0;
 };
 
 /// Opens or creates the database file; `path` ":memory:" for tests. Runs migrations. Errors: `io` with the path, and

@@ -1,0 +1,99 @@
+#include <string>
+
+#include "db/columns.hpp"
+#include "db/history_tables.hpp"
+#include "db/rows.hpp"
+
+namespace gf::db {
+namespace {
+
+void read_token(Query& q, TokenRecord& r) {
+    q.read(r.id, r.name, r.role, r.sha256, r.created_at, r.revoked_at);
+}
+
+}  // namespace
+
+void put_decision(Connection& db, const DecisionRecord& row) {
+    static constexpr char sql[] =
+        "INSERT INTO decisions (job, at, json) VALUES (?1, ?2, ?3) "
+        "ON CONFLICT (job) DO UPDATE SET at = excluded.at, json = excluded.json";
+    Query q(db, sql);
+    q.bind(row.job, row.at, row.json);
+    q.run();
+}
+
+std::optional<DecisionRecord> decision_of_job(Connection& db, const JobId& job) {
+    static constexpr char sql[] = "SELECT job, at, json FROM decisions WHERE job = ?1";
+    Query q(db, sql);
+    q.bind(job);
+    return one_row<DecisionRecord>(q, [](Query& r, DecisionRecord& row) { r.read(row.job, row.at, row.json); });
+}
+
+void insert_idempotency(Connection& db, const IdempotencyRecord& row) {
+    static constexpr char sql[] =
+        "INSERT INTO idempotency (principal, key, body_sha256, job, created_at) VALUES (?1, ?2, ?3, ?4, ?5)";
+    Query q(db, sql);
+    q.bind(row.principal, row.key, row.body_sha256, row.job, row.created_at);
+    q.run();
+}
+
+std::optional<IdempotencyRecord> idempotency_by_key(Connection& db, const std::string& principal,
+                                                    const std::string& key) {
+    static constexpr char sql[] =
+        "SELECT principal, key, body_sha256, job, created_at FROM idempotency WHERE principal = ?1 AND key = ?2";
+    Query q(db, sql);
+    q.bind(principal, key);
+    return one_row<IdempotencyRecord>(q, [](Query& r, IdempotencyRecord& row) {
+        r.read(row.principal, row.key, row.body_sha256, row.job, row.created_at);
+    });
+}
+
+int delete_idempotency(Connection& db, Instant before, int limit) {
+    static constexpr char sql[] =
+        "DELETE FROM idempotency WHERE (principal, key) IN "
+        "(SELECT principal, key FROM idempotency WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)";
+    Query q(db, sql);
+    q.bind(before, limit);
+    return q.run();
+}
+
+void put_token(Connection& db, const TokenRecord& row) {
+    static constexpr char sql[] =
+        "INSERT INTO tokens (id, name, role, sha256, created_at, revoked_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6) "
+        "ON CONFLICT (id) DO UPDATE SET name = excluded.name, role = excluded.role, sha256 = excluded.sha256, "
+        "created_at = excluded.created_at, revoked_at = excluded.revoked_at";
+    Query q(db, sql);
+    q.bind(row.id, row.name, row.role, row.sha256, row.created_at, row.revoked_at);
+    q.run();
+}
+
+std::vector<TokenRecord> all_tokens(Connection& db) {
+    static constexpr char sql[] = "SELECT id, name, role, sha256, created_at, revoked_at FROM tokens ORDER BY id";
+    Query q(db, sql);
+    return all_rows<TokenRecord>(q, read_token);
+}
+
+std::optional<TokenRecord> token_by_hash(Connection& db, const std::string& sha256) {
+    static constexpr char sql[] =
+        "SELECT id, name, role, sha256, created_at, revoked_at FROM tokens WHERE sha256 = ?1";
+    Query q(db, sql);
+    q.bind(sha256);
+    return one_row<TokenRecord>(q, read_token);
+}
+
+void put_meta(Connection& db, const PutMeta& change) {
+    static constexpr char sql[] =
+        "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+    Query q(db, sql);
+    q.bind(change.key, change.value);
+    q.run();
+}
+
+std::optional<std::string> meta_value(Connection& db, const std::string& key) {
+    static constexpr char sql[] = "SELECT value FROM meta WHERE key = ?1";
+    Query q(db, sql);
+    q.bind(key);
+    return one_row<std::string>(q, [](Query& r, std::string& value) { r.read(value); });
+}
+
+}  // namespace gf::db
