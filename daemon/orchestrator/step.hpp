@@ -13,7 +13,9 @@ namespace gf {
 class Step {
  public:
     Step(World& world, Instant now) : w_(world), now_(now) {}
-    Effects take() { return std::move(out_); }
+    /// Ends the step: lets go of jobs that are not live any more and hands out what was decided.
+    Effects take();
+
 
     // api.cpp
     void on(const SubmitJob& e, const StoredRows& rows);
@@ -72,7 +74,7 @@ class Step {
     /// True while the machine's attempt number is the task's and that attempt has not ended.
     bool holds_current(const LiveMachine& machine);
     Millis backoff(int tries);
-    void drop_job_if_idle(const JobId& job);
+    void drop_idle_jobs();
 
     // renting.cpp
     void rent(LiveJob& job, LiveTask& task, const RankedOffer& choice);
@@ -87,10 +89,12 @@ class Step {
     void observe(LiveMachine& machine, const ProviderMachine& seen, Instant began, bool by_read);
     void observe_stopped(LiveMachine& machine, const ProviderMachine& seen);
     // listing.cpp
-    void resolve_unknown(LiveMachine& machine, const ProviderMachine* found, Instant began, bool trusted, bool alone);
-    void found_ours(const ProviderMachine& seen, LiveProvider& provider, Instant began, const StoredRows& rows);
-    void orphan(const ProviderMachine& seen, LiveProvider& provider, const MachineRecord* stored, const std::string& id,
-                Instant began);
+    void listing_failed(LiveProvider& from, const Error& error);
+    bool compare_listing(LiveProvider& from, const ListingSeen& e, bool& alone);
+    void resolve_unknown(LiveMachine& machine, Instant began, bool trusted, bool alone);
+    void unlisted_row(const ProviderMachine& seen, LiveProvider& from, const StoredRows& rows);
+    void orphan(const ProviderMachine& seen, LiveProvider& from, MachineRecord row, bool in_store);
+    LiveMachine* live_match(const ProviderMachine& seen, const ProviderName& from);
     // agents.cpp
     void hello(LiveMachine& machine, const agent_protocol::Hello& m);
     std::string check_machine(const LiveMachine& machine, const JobSpec* spec, const agent_protocol::MachineReport& r);
@@ -127,6 +131,7 @@ class Step {
     World& w_;
     Instant now_;
     Effects out_;
+    std::vector<JobId> touched_;  // jobs whose state changed in this step
 };
 
 }  // namespace gf

@@ -45,6 +45,7 @@ struct LiveMachine {
     Instant last_destroy{};                    // last accepted destroy call
     std::optional<Instant> alerted;            // last "will not die" alert
     bool unreachable{false};
+    bool missed{false};                        // a complete listing lacked it although it should be there; a read decides
     bool ending_told{false};                   // the agent was told to drain
 };
 

@@ -1,0 +1,283 @@
+// What the agents say. Applying a message twice changes nothing: each handler looks at the state that is there.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "daemon/orchestrator/step.hpp"
+
+namespace gf {
+namespace ap = agent_protocol;
+namespace {
+
+template <class... Ts>
+struct overloaded : Ts... {
+    using Ts::operator()...;
+};
+
+/// Marketing class against what a card reports: a "24 GB" card reports 22.5 to 24 GiB.
+bool memory_as_offered(Bytes offered, std::int64_t found) { return found >= offered.count * 95 / 100; }
+
+}  // namespace
+
+void Step::on(const AgentConnected& e, const StoredRows&) {
+    const auto found = w_.machines.find(e.machine);
+    if (found == w_.machines.end() || found->second.row.state == MachineState::destroying ||
+        found->second.row.state == MachineState::gone) {
+        effect(CloseAgent{e.machine});
+        return;
+    }
+    LiveMachine& machine = found->second;
+    machine.connected = true;
+    machine.last_heard = now_;
+    if (machine.unreachable) {
+        machine.unreachable = false;
+        history({.at = now_, .kind = "machine_reachable", .job = machine.row.job, .machine = machine.row.id,
+                 .reason = "agent_back"});
+    }
+    if (machine.row.boot_id != e.boot_id) {
+        const bool restarted = !machine.row.boot_id.empty();
+        machine.row.boot_id = e.boot_id;
+        machine.checked = false;
+        machine.first_hello = now_;
+        save(machine);
+        if (restarted && holds_current(machine) && task_of(machine)->attempt->state == AttemptState::running) {
+            // The container restarted under a running job: whatever ran there is over.
+            LiveTask& task = *task_of(machine);
+            end_attempt(task, Cause::host_fault, "the container restarted");
+            if (LiveJob* job = job_of(task)) recover(*job, task, Cause::host_fault, "the container restarted");
+            release_machine(machine, "restarted", false);
+            return;
+        }
+    }
+    if (!machine.first_hello) machine.first_hello = now_;
+    const auto wire = [&](Millis d) {
+        return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(d.count()) / w_.settings.time_scale));
+    };
+    send(machine, ap::Welcome{.heartbeat_ms = static_cast<int>(wire(w_.settings.heartbeat)),
+                              .time_scale = w_.settings.time_scale, .acked_seq = 0,
+                              .dead_man_ms = wire(w_.settings.dead_man)});
+}
+
+void Step::on(const AgentDisconnected& e, const StoredRows&) {
+    const auto found = w_.machines.find(e.machine);
+    if (found == w_.machines.end() || found->second.row.boot_id != e.boot_id) return;
+    found->second.connected = false;  // silence counts from the last word, not from here
+}
+
+void Step::on(const AgentSaid& e, const StoredRows&) {
+    const auto found = w_.machines.find(e.machine);
+    if (found == w_.machines.end()) return;
+    LiveMachine& machine = found->second;
+    if (machine.row.boot_id != e.message.boot_id) return;  // a fenced older session
+    machine.last_heard = now_;
+    const MachineId id = machine.row.id;
+    LiveTask* task = holds_current(machine) ? task_of(machine) : nullptr;
+    const auto mine = [&](const std::string& attempt) { return task && task->attempt->id.get() == attempt; };
+    std::visit(
+        overloaded{
+            [&](const ap::Hello& m) { hello(machine, m); },
+            [&](const ap::Heartbeat&) {},
+            [&](const ap::Preparing& m) {
+                if (mine(m.attempt))
+                    history({.at = now_, .kind = "preparing", .job = task->row.job, .task = task->row.id,
+                             .attempt = task->attempt->number, .machine = id, .reason = m.phase, .detail = m.detail});
+            },
+            [&](const ap::Started& m) {
+                if (!mine(m.attempt) || task->attempt->state != AttemptState::leased) return;
+                task->attempt->started_at = now_;
+                task->attempt->start_generation = m.restored_generation;
+                move(*task, AttemptState::running, "started");
+                move(*task, TaskState::running, "started");
+                if (LiveJob* job = job_of(*task); job && job->row.state != JobState::stopping)
+                    move(*job, JobState::running, m.restored_generation > 0 ? "resumed" : "started",
+                         m.restored_generation > 0 ? "from checkpoint " + std::to_string(m.restored_generation) : "");
+            },
+            [&](const ap::Exited& m) {
+                if (mine(m.attempt)) exited(machine, *task, m);
+            },
+            [&](const ap::Progress& m) {
+                if (!mine(m.attempt)) return;
+                task->attempt->progress_step = m.step;
+                task->attempt->progress_total = m.total;
+                if (now_ - task->progress_written < Seconds{10}) return;
+                task->progress_written = now_;
+                save_attempt(*task);
+            },
+            [&](const ap::Notice& m) {
+                history({.at = now_, .kind = "interruption_notice", .job = machine.row.job, .task = machine.row.task,
+                         .attempt = machine.row.attempt, .machine = id, .reason = m.kind});
+            },
+        },
+        e.message.body);
+    if (e.message.seq > 0) effect(SendToAgent{id, ap::Ack{e.message.seq}});
+}
+
+std::string Step::check_machine(const LiveMachine& machine, const JobSpec* spec, const ap::MachineReport& report) {
+    const Offer& offer = machine.row.offer;
+    const LiveProvider* from = provider(machine.row.provider);
+    const bool local = from && from->capabilities.is_local;
+    if (report.workspace.empty()) return "unwritable: no writable folder for the job";
+    if (report.arch != offer.arch) return "architecture is " + report.arch + ", offered " + offer.arch;
+    if (offer.gpu_count > 0) {
+        if (static_cast<int>(report.gpus.size()) < offer.gpu_count)
+            return std::to_string(report.gpus.size()) + " GPUs, offered " + std::to_string(offer.gpu_count);
+        for (const auto& gpu : report.gpus)
+            if (offer.gpu.memory && !memory_as_offered(*offer.gpu.memory, gpu.memory_bytes))
+                return gpu.name + " has " + std::to_string(gpu.memory_bytes / kMiB) + " MiB, offered " +
+                       std::to_string(offer.gpu.memory->count / kMiB) + " MiB";
+        const bool wanted = spec && !spec->resources.cpu_only && !w_.settings.cuda_probe_off;
+        const bool missing = report.cuda_probe == "no_loader" || report.cuda_probe == "no_libcuda" || report.cuda_probe == "not_run";
+        if (wanted && report.cuda_probe != "ok" && (!missing || w_.settings.cuda_probe_required))
+            return "CUDA does not initialise: " + report.cuda_probe;
+        if (wanted && report.cuda_probe == "ok" && report.cuda_devices < offer.gpu_count)
+            return "CUDA sees " + std::to_string(report.cuda_devices) + " devices, offered " + std::to_string(offer.gpu_count);
+    }
+    if (!local && report.disk_free > 0 && spec && report.disk_free < spec->resources.disk.count * 8 / 10)
+        return bytes_text(Bytes{report.disk_free}) + " of disk free, asked for " + bytes_text(spec->resources.disk);
+    return {};
+}
+
+void Step::hello(LiveMachine& machine, const ap::Hello& m) {
+    LiveTask* task = holds_current(machine) ? task_of(machine) : nullptr;
+    LiveJob* job = task ? job_of(*task) : nullptr;
+    machine.unreachable = false;
+    if (!machine.checked) {
+        const std::string trouble = check_machine(machine, job ? job->spec.get() : nullptr, m.report);
+        nlohmann::json found = {{"gpus", nlohmann::json::array()}, {"cuda_probe", m.report.cuda_probe},
+                                {"cuda", m.report.cuda_version}, {"disk_free", m.report.disk_free},
+                                {"memory", m.report.memory_total}, {"cpus", m.report.cpus}, {"arch", m.report.arch}};
+        for (const auto& gpu : m.report.gpus)
+            found["gpus"].push_back({{"name", gpu.name}, {"memory", gpu.memory_bytes}, {"driver", gpu.driver}});
+        machine.row.agent_detail = found.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+        history({.at = now_, .kind = "machine_check", .job = machine.row.job, .machine = machine.row.id,
+                 .state = trouble.empty() ? "ok" : "failed", .reason = trouble.empty() ? "as_offered" : "worse_than_offered",
+                 .detail = trouble.empty() ? machine.row.agent_detail : trouble});
+        if (!trouble.empty()) {
+            cool(machine.row.offer, "machine_check", true);
+            destroy(machine, "machine_check", trouble);
+            if (task && job) {
+                end_attempt(*task, Cause::start_timeout, "machine check: " + trouble);
+                recover(*job, *task, Cause::start_timeout, "machine check: " + trouble);
+            }
+            return;
+        }
+        machine.checked = true;
+        save(machine);
+    }
+    if (machine.row.state == MachineState::booting || machine.row.state == MachineState::lost ||
+        machine.row.state == MachineState::interrupted) {
+        machine.row.ready_at = now_;
+        move(machine, MachineState::ready, "agent_enrolled");
+    }
+    if (machine.row.provider_id.empty() && machine.row.state != MachineState::ready) return;
+    if (!task) {
+        // It works for nobody now. If it still runs something, that has lost its right.
+        if (!m.attempt.empty()) send(machine, ap::Stop{.attempt = m.attempt, .reason = "fenced", .checkpoint = false});
+        if (machine.row.state == MachineState::ready && !machine.row.idle_since) {
+            machine.row.idle_since = now_;
+            save(machine);
+        }
+        return;
+    }
+    if (!task->stop_reason.empty() && task->stop_sent) {
+        send(machine, ap::Stop{.attempt = task->attempt->id.get(), .reason = task->stop_reason,
+                               .checkpoint = task->stop_reason != "cancelled"});
+        return;
+    }
+    // An attempt that has exited there is told by its own message; everything else gets the lease (again).
+    if (m.attempt != task->attempt->id.get() || m.attempt_state != "exited") lease(machine);
+}
+
+void Step::lease(LiveMachine& machine) {
+    LiveTask& task = *task_of(machine);
+    LiveJob* job = job_of(task);
+    GF_ASSERT(job != nullptr && job->spec != nullptr && task.attempt.has_value());
+    const JobSpec& spec = *job->spec;
+    if (machine.row.state == MachineState::ready) {
+        machine.row.idle_since.reset();
+        move(machine, MachineState::busy, "leased");
+    }
+    if (job->row.state == JobState::provisioning) move(*job, JobState::starting, "machine_ready");
+    const auto wire = [&](Millis d) {
+        return static_cast<std::int64_t>(static_cast<double>(d.count()) / w_.settings.time_scale);
+    };
+    CheckpointSpec checkpoint = spec.checkpoint;
+    checkpoint.grace = Millis{wire(spec.checkpoint.grace)};
+    std::int64_t duration = 0;
+    if (spec.limits.duration) {
+        Millis ran = task.row.ran;
+        if (task.attempt->started_at) ran += now_ - *task.attempt->started_at;
+        duration = std::max<std::int64_t>(1, wire(*spec.limits.duration - ran));
+    }
+    const std::int64_t reserved_end =
+        spec.limits.duration && machine.reservation ? std::max<std::int64_t>(1, wire(machine.reservation->until - now_)) : 0;
+    send(machine, ap::Lease{.attempt = task.attempt->id.get(), .number = task.attempt->number, .job = job->row.id.get(),
+                            .task = task.row.id.get(), .task_index = task.row.index, .task_count = 1, .image = spec.image,
+                            .run = spec.run, .env = spec.env, .secret_env = {}, .user = spec.user,
+                            .keep_entrypoint = spec.keep_entrypoint, .code_sha256 = spec.code_sha256,
+                            .checkpoint = checkpoint,
+                            .checkpoint_every_ms = std::max<std::int64_t>(
+                                1, wire(spec.checkpoint.every.value_or(w_.settings.checkpoint_every))),
+                            .generation = task.row.generation, .step = task.row.step, .outputs = spec.outputs,
+                            .progress_regex = spec.progress_regex, .progress_file = spec.progress_file,
+                            .success_product = spec.success_product, .duration_ms = duration,
+                            .dead_man_ms = reserved_end, .log_bytes_max = 1LL << 30});
+}
+
+void Step::exited(LiveMachine& machine, LiveTask& task, const ap::Exited& m) {
+    LiveJob* job = job_of(task);
+    GF_ASSERT(job != nullptr);
+    task.attempt->exit_code = m.exit_code;
+    task.attempt->exit_signal = m.signal;
+    const auto& ok_codes = job->spec ? job->spec->success_exit : std::vector<int>{0};
+    const bool exit_ok = m.exit_code && std::ranges::find(ok_codes, *m.exit_code) != ok_codes.end();
+
+    if (job->row.cancel_requested || job->row.hold_requested || !task.stop_reason.empty()) {
+        // It may have finished just before the stop reached it: finished work is finished.
+        if (exit_ok && m.reason.empty() && !job->row.cancel_requested) {
+            end_attempt(task, Cause::succeeded, {});
+            finish(*job, task, TaskState::done, JobState::succeeded, "succeeded", {});
+        } else {
+            end_attempt(task, task.stop_reason == "duration" ? Cause::duration : Cause::cancelled, m.detail);
+            stop_over(*job, task);
+        }
+        release_machine(machine, "job_over", false);
+        return;
+    }
+    if (m.reason.empty() && exit_ok) {
+        end_attempt(task, Cause::succeeded, {});
+        finish(*job, task, TaskState::done, JobState::succeeded, "succeeded", {});
+        release_machine(machine, "job_over", true);
+        return;
+    }
+    std::string detail = m.detail;
+    if (detail.empty() && m.exit_code) detail = "exit code " + std::to_string(*m.exit_code);
+    if (detail.empty() && m.signal) detail = "killed by signal " + std::to_string(*m.signal);
+    Cause cause = Cause::user_error;
+    bool machine_is_fine = true;
+    if (m.reason == "duration") {
+        end_attempt(task, Cause::duration, detail);
+        finish(*job, task, TaskState::failed, JobState::failed, "duration", "limits.duration reached");
+        release_machine(machine, "job_over", true);
+        return;
+    }
+    if (m.reason == "setup" || m.reason == "unwritable") {
+        cause = Cause::start_timeout;
+        machine_is_fine = false;
+    } else if (m.reason == "dead_man" || m.reason == "stopped" || m.reason == "notice") {
+        cause = machine.row.offer.spot ? Cause::spot_lost : Cause::host_fault;
+        machine_is_fine = false;
+    } else if (m.gpu_oom) {
+        cause = Cause::gpu_oom;
+    } else if (m.host_oom) {
+        cause = Cause::host_oom;
+    }
+    if (cause == Cause::gpu_oom && job->spec && job->spec->retry.gpu_oom_bigger && machine.row.offer.gpu.memory)
+        task.row.vram_above = machine.row.offer.gpu.memory;
+    if (!machine_is_fine) cool(machine.row.offer, m.reason, true);
+    end_attempt(task, cause, detail);
+    recover(*job, task, cause, detail);
+    // A machine that is too small for the retry is no use to it; others go on with the next job at most.
+    release_machine(machine, "attempt_over", machine_is_fine && cause == Cause::user_error);
+}
+
+}  // namespace gf

@@ -1,0 +1,94 @@
+// The money side of a machine: intervals at its real rate from the provider's record, until destruction is confirmed, and
+// the reservation that was made before it was rented.
+#include <algorithm>
+
+#include "daemon/orchestrator/step.hpp"
+
+namespace gf {
+
+void Step::open_ledger(LiveMachine& machine, Instant from, UsdPerHour gpu, UsdPerHour disk, bool known) {
+    if (machine.ledger && machine.ledger->gpu_rate == gpu && machine.ledger->disk_rate == disk &&
+        machine.ledger->rate_known == known)
+        return;
+    int number = 1;
+    if (machine.ledger) {
+        // The instant of a change is the observation's; it never lies before the interval that it ends.
+        from = std::max(from, machine.ledger->from);
+        machine.ledger->until = from;
+        out_.rows.push_back(PutLedger{*machine.ledger});
+        number = machine.ledger->number + 1;
+    }
+    machine.ledger = LedgerRecord{.machine = machine.row.id, .number = number, .job = machine.row.job,
+                                  .project = {}, .provider = machine.row.provider, .from = from, .until = {},
+                                  .gpu_rate = gpu, .disk_rate = disk, .rate_known = known};
+    if (const LiveTask* task = task_of(machine))
+        if (const LiveJob* job = job_of(*task)) machine.ledger->project = job->row.project;
+    if (machine.ledger->project.empty() && machine.reservation) machine.ledger->project = machine.reservation->project;
+    out_.rows.push_back(PutLedger{*machine.ledger});
+    machine.row.rate = gpu + disk;
+}
+
+void Step::rate_seen(LiveMachine& machine, const ProviderMachine& seen, Instant at) {
+    if (!machine.ledger) {
+        // First sight of a machine that no answer told us of: it has been billing since the provider made it, or at the
+        // latest since our create call began.
+        Instant from = machine.row.call_began.value_or(machine.row.created_at);
+        if (seen.created_at) from = std::clamp(*seen.created_at, std::min(from, at), at);
+        const bool known = seen.gpu_rate.has_value() || machine.row.offer.gpu_rate.micros > 0;
+        open_ledger(machine, from, seen.gpu_rate.value_or(machine.row.offer.gpu_rate),
+                    seen.disk_rate.value_or(disk_rate(machine.row.offer, (machine.row.disk.count + kGB - 1) / kGB)), known);
+        save(machine);
+        return;
+    }
+    // A rate that is not told now stays the last known one.
+    const UsdPerHour gpu = seen.gpu_rate.value_or(machine.ledger->gpu_rate);
+    const UsdPerHour disk = seen.disk_rate.value_or(machine.ledger->disk_rate);
+    if (gpu == machine.ledger->gpu_rate && disk == machine.ledger->disk_rate) return;
+    open_ledger(machine, at, gpu, disk, true);
+    save(machine);
+}
+
+void Step::close_ledger(LiveMachine& machine, Instant at) {
+    if (!machine.ledger) return;
+    machine.ledger->until = std::max(at, machine.ledger->from);
+    out_.rows.push_back(PutLedger{*machine.ledger});
+    machine.ledger.reset();
+}
+
+void Step::reserve(LiveMachine& machine, const JobSpec& spec, const LiveTask& task) {
+    const Offer& offer = machine.row.offer;
+    const UsdPerHour rate = offer.gpu_rate + disk_rate(offer, disk_gb(spec));
+    Millis permitted = w_.settings.reservation;
+    if (spec.limits.duration) permitted = std::max(Millis{0}, *spec.limits.duration - task.row.ran);
+    // What still bills after the permitted time is over: the last checkpoint, and the destroy until it is confirmed.
+    const Millis tail = spec.checkpoint.grace + w_.settings.destroy_allowance;
+    machine.reservation = ReservationRecord{.machine = machine.row.id, .job = machine.row.job,
+                                            .project = spec.project, .amount = cost(rate, permitted + tail),
+                                            .from = now_, .until = now_ + permitted, .released_at = {}};
+    out_.rows.push_back(PutReservation{*machine.reservation});
+}
+
+void Step::renew(LiveMachine& machine) {
+    if (!machine.reservation || machine.row.state == MachineState::gone) return;
+    ReservationRecord& held = *machine.reservation;
+    if (held.until - now_ > w_.settings.reservation_renew) return;
+    // Unknown, interrupted and destroying machines keep theirs: they may bill, so they are renewed like the others.
+    const LiveTask* task = task_of(machine);
+    const LiveJob* job = task ? job_of(*task) : nullptr;
+    if (job && job->spec && job->spec->limits.duration && machine.row.state == MachineState::busy) return;
+    const UsdPerHour rate = machine.ledger ? machine.ledger->gpu_rate + machine.ledger->disk_rate
+                                           : machine.row.offer.gpu_rate;
+    const Instant until = now_ + w_.settings.reservation;
+    held.amount += cost(rate, std::max(Millis{0}, until - std::max(held.until, now_)));
+    held.until = until;
+    out_.rows.push_back(PutReservation{held});
+}
+
+void Step::release(LiveMachine& machine) {
+    if (!machine.reservation) return;
+    machine.reservation->released_at = now_;
+    out_.rows.push_back(PutReservation{*machine.reservation});
+    machine.reservation.reset();
+}
+
+}  // namespace gf

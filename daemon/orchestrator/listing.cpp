@@ -1,0 +1,224 @@
+// What a complete listing proves, and what it does not. A listing shows what is there; that something is not in it is only
+// evidence when the listing is trusted (complete, begun after the call in question ended, holding every machine that a
+// read by id shows alive), and even then only for a machine whose id was never told (DESIGN 6.1).
+#include <algorithm>
+
+#include "daemon/orchestrator/step.hpp"
+
+namespace gf {
+namespace {
+
+bool ours(const CoreSettings& settings, const std::string& tag) {
+    return parse_machine_tag(tag).install == settings.install && !settings.install.empty();
+}
+
+/// Name or label first; the environment mark is the second witness where a user renamed the machine.
+const std::string& own_tag(const CoreSettings& settings, const ProviderMachine& seen) {
+    return ours(settings, seen.tag) ? seen.tag : seen.env_tag;
+}
+
+Millis settle_time(const CoreSettings& settings, const ProviderName& provider) {
+    const auto found = settings.settle.find(provider.get());
+    return found == settings.settle.end() ? settings.settle_default : found->second;
+}
+
+}  // namespace
+
+LiveMachine* Step::live_match(const ProviderMachine& seen, const ProviderName& from) {
+    for (auto& [id, machine] : w_.machines)
+        if (machine.row.provider == from && machine.row.provider_id == seen.id) return &machine;
+    const auto parts = parse_machine_tag(own_tag(w_.settings, seen));
+    if (parts.install != w_.settings.install) return nullptr;
+    const auto found = w_.machines.find(MachineId{parts.machine_id});
+    return found != w_.machines.end() && found->second.row.provider == from ? &found->second : nullptr;
+}
+
+void Step::listing_failed(LiveProvider& from, const Error& error) {
+    from.listing_failures += 1;
+    from.listing_next = now_ + std::max({backoff(from.listing_failures), error.retry_after.value_or(Millis{0})});
+    // Being asked to slow down says nothing about the machines. Everything else means that we cannot see them, and what
+    // cannot be seen must not be added to.
+    if (error.kind == ErrorKind::rate_limited) return;
+    from.listing_error = error.kind == ErrorKind::unavailable ? "listing_unavailable" : std::string(text(error.kind));
+    const bool told_at_once = error.kind != ErrorKind::unavailable;
+    if (told_at_once || from.listing_failures >= 3)
+        alert("provider_degraded", "warning", "listing_failed/" + from.name.get(),
+              from.name.get() + ": the list of machines is unknown (" + error.message +
+                  "); no launches there, running jobs and destroys go on",
+              nullptr, from.name);
+}
+
+bool Step::compare_listing(LiveProvider& from, const ListingSeen& e, bool& alone) {
+    bool trusted = true;
+    alone = true;
+    for (auto& [id, machine] : w_.machines) {
+        const MachineRecord& row = machine.row;
+        if (row.provider != from.name || row.provider_id.empty() || !row.read_alive) continue;
+        if (row.state == MachineState::gone || row.state == MachineState::destroying) continue;
+        const bool listed = std::ranges::any_of(e.result->machines, [&](const auto& m) { return m.id == row.provider_id; });
+        if (listed) {
+            alone = false;
+            machine.missed = false;
+            continue;
+        }
+        trusted = false;
+        // New machines may lag; others are asked for by id, which decides about them and about the listing.
+        if (e.began - row.call_ended.value_or(row.created_at) >= settle_time(w_.settings, from.name)) {
+            machine.missed = true;
+            call_read(machine);
+        }
+    }
+    return trusted;
+}
+
+void Step::resolve_unknown(LiveMachine& machine, Instant began, bool trusted, bool alone) {
+    const Instant from = std::max(machine.row.call_ended.value_or(machine.row.created_at), w_.observations_from);
+    if (!trusted || began <= from) return;
+    machine.row.absences += 1;
+    const Millis settle = alone ? std::max(w_.settings.settle_alone, settle_time(w_.settings, machine.row.provider))
+                                : settle_time(w_.settings, machine.row.provider);
+    if (machine.row.absences < 2 || began - from < settle) {
+        save(machine);
+        return;
+    }
+    // Absent twice, long enough after the call: it was never made. Should it turn up all the same, it is destroyed.
+    LiveTask* task = holds_current(machine) ? task_of(machine) : nullptr;
+    machine.row.watch = true;
+    release(machine);
+    move(machine, MachineState::gone, "never_appeared");
+    cool(machine.row.offer, "never_appeared", false);
+    if (task) give_back(*task, "never_appeared", "the create call had no clear answer and no machine came of it");
+}
+
+void Step::orphan(const ProviderMachine& seen, LiveProvider& from, MachineRecord row, bool in_store) {
+    const MachineState was = row.state;
+    const bool newer_than_store = w_.store_last_commit && id_millis(row.id.get()) > unix_millis(*w_.store_last_commit);
+    const bool rolled_back = !in_store && (w_.store_fresh || newer_than_store);
+    const OrphanPolicy policy = rolled_back ? OrphanPolicy::report : w_.settings.orphans;
+    row.provider = from.name;
+    row.provider_id = seen.id;
+    row.read_alive = true;
+    row.task = TaskId{};
+    row.attempt = 0;
+    row.gone_at.reset();
+    row.offer.provider = from.name;
+    row.offer.spot = seen.spot;
+    row.offer.gpu_count = seen.gpu_count.value_or(0);
+    if (seen.gpu) row.offer.gpu = *seen.gpu;
+    row.offer.region = seen.region;
+    row.offer.host_id = seen.host_id;
+    if (seen.gpu_rate) row.offer.gpu_rate = *seen.gpu_rate;
+    auto& machine = w_.machines[row.id];
+    machine.row = std::move(row);
+    machine.last_heard = now_;
+    std::string price = seen.gpu_rate ? "$" + dollars(*seen.gpu_rate + seen.disk_rate.value_or(UsdPerHour{})) + "/h" : "an unknown rate";
+    const std::string what = from.name.get() + " machine " + seen.id.get() + " (" + machine.row.tag.get() + ") carries our tag at " +
+                             price + " and " + (in_store ? "was taken for gone" : "is not in the store");
+    // A gone row goes through destroying to reach another live state; a new one starts as unknown.
+    if (in_store) {
+        machine.row.state = was;
+        machine.row.destroy_since = now_;
+        if (policy == OrphanPolicy::adopt) move(machine, MachineState::booting, "adopted");
+        else move(machine, MachineState::destroying, "orphan");
+        rate_seen(machine, seen, now_);
+        alert("orphan_found", "warning", "orphan/" + machine.row.id.get(),
+              what + (policy == OrphanPolicy::adopt ? "; it was adopted" : "; it is being destroyed"), &machine);
+        machine.next_call = now_;
+        if (policy != OrphanPolicy::adopt) drive_destroy(machine);
+        return;
+    }
+    machine.row.state = MachineState::unknown;
+    machine.row.reason = "orphan";
+    machine.row.created_at = seen.created_at.value_or(now_);
+    machine.row.call_ended = now_;
+    out_.rows.push_back(PutMachine{machine.row, std::nullopt});
+    history({.at = now_, .kind = "machine_state", .machine = machine.row.id, .state = "unknown", .reason = "orphan", .detail = what});
+    rate_seen(machine, seen, now_);
+    const std::string machine_id = machine.row.id.get();
+    if (policy == OrphanPolicy::destroy) {
+        alert("orphan_found", "warning", "orphan/" + machine_id, what + "; it is being destroyed", &machine);
+        destroy(machine, "orphan");
+    } else if (policy == OrphanPolicy::adopt) {
+        alert("orphan_found", "warning", "orphan/" + machine_id, what + "; it was adopted", &machine);
+        move(machine, MachineState::booting, "adopted");
+    } else {
+        alert("orphan_found", "critical", "orphan/" + machine_id,
+              what + (rolled_back ? "; the store is new, was rolled back or copied, so nothing is destroyed" : "") +
+                  ". Say `gpuferry machines destroy " + machine_id + "` or `gpuferry machines adopt " + machine_id + "`",
+              &machine);
+    }
+}
+
+void Step::unlisted_row(const ProviderMachine& seen, LiveProvider& from, const StoredRows& rows) {
+    const std::string& tag = own_tag(w_.settings, seen);
+    if (!ours(w_.settings, tag)) return;  // somebody else's: never touched
+    const MachineId id{parse_machine_tag(tag).machine_id};
+    const auto live = w_.machines.find(id);
+    if (live != w_.machines.end()) {
+        // Two machines on one tag: the committed id is kept, this one goes. It gets a row of its own so that its
+        // destruction is driven to the end like any other.
+        MachineRecord twin;
+        twin.id = MachineId{w_.ids.make("mch_", now_)};
+        twin.tag = MachineTag{tag + "#" + seen.id.get()};
+        orphan(seen, from, std::move(twin), false);
+        auto& machine = w_.machines.rbegin()->second;
+        if (machine.row.state == MachineState::unknown) destroy(machine, "duplicate_tag");
+        return;
+    }
+    for (const MachineRecord& stored : rows.machines)
+        if (stored.id == id) {
+            if (stored.state == MachineState::gone && stored.provider_id == seen.id &&
+                (seen.presence == Presence::gone || now_ - stored.gone_at.value_or(now_) < settle_time(w_.settings, from.name)))
+                return;  // listings lag behind a destruction that a read has confirmed
+            orphan(seen, from, stored, true);
+            return;
+        }
+    MachineRecord found;
+    found.id = id;
+    found.tag = MachineTag{tag};
+    orphan(seen, from, std::move(found), false);
+}
+
+void Step::on(const ListingSeen& e, const StoredRows& rows) {
+    LiveProvider* from = provider(e.provider);
+    if (!from) return;
+    from->listing_call.reset();
+    from->listing_asked_once = true;
+    if (!e.result) return listing_failed(*from, e.result.error());
+    from->listing_failures = 0;
+    if (!from->listing_error.empty() || !from->listing_at) w_.queue_dirty = true;
+    from->listing_error.clear();
+    from->listing_at = e.began;
+    clear_alert("listing_failed/" + from->name.get());
+
+    bool alone = true;
+    const bool trusted = compare_listing(*from, e, alone);
+    if (trusted && from->not_trusted) {
+        from->not_trusted = false;
+        clear_alert("listing/" + from->name.get());
+        w_.queue_dirty = true;
+    }
+    std::set<MachineId> seen_rows;
+    for (const ProviderMachine& seen : e.result->machines) {
+        LiveMachine* machine = live_match(seen, from->name);
+        if (!machine || (!machine->row.provider_id.empty() && machine->row.provider_id != seen.id)) {
+            unlisted_row(seen, *from, rows);
+            continue;
+        }
+        seen_rows.insert(machine->row.id);
+        if (machine->row.state == MachineState::unknown && machine->row.reason != "orphan") {
+            adopt(*machine, seen.id, "found_by_tag");
+            rate_seen(*machine, seen, now_);
+        }
+        if (e.began > machine->row.call_ended.value_or(machine->row.created_at) || machine->row.state == MachineState::gone)
+            observe(*machine, seen, e.began, false);
+    }
+    std::vector<MachineId> unknown;
+    for (const auto& [id, machine] : w_.machines)
+        if (machine.row.provider == from->name && machine.row.state == MachineState::unknown &&
+            machine.row.provider_id.empty() && !seen_rows.contains(id))
+            unknown.push_back(id);
+    for (const MachineId& id : unknown) resolve_unknown(w_.machines.at(id), e.began, trusted, alone);
+}
+
+}  // namespace gf

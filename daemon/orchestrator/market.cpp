@@ -1,0 +1,91 @@
+// When each provider is asked what: offers for what waits, one listing per sweep, the balance. Failures back off and are
+// told; they never change a machine.
+#include <algorithm>
+#include <set>
+
+#include "daemon/orchestrator/step.hpp"
+
+namespace gf {
+
+void Step::on(const OffersSeen& e, const StoredRows&) {
+    LiveProvider* p = provider(e.provider);
+    if (!p) return;
+    p->offers_call.reset();
+    p->offers_asked_once = true;
+    if (!e.result) {
+        p->offers_failures += 1;
+        p->offers_error = e.result.error().message;
+        p->offers_next = now_ + std::max(backoff(p->offers_failures), e.result.error().retry_after.value_or(Millis{0}));
+        if (e.result.error().kind == ErrorKind::auth || e.result.error().kind == ErrorKind::api_retired)
+            pause(*p, text(e.result.error().kind), e.result.error().message);
+        w_.queue_dirty = true;  // those who waited for this answer go on without it
+        look_at_queue();
+        return;
+    }
+    p->offers_failures = 0;
+    p->offers_error.clear();
+    p->offers = e.result->offers;
+    p->rejected = e.result->rejected;
+    p->offers_at = e.began;
+    p->offers_next = now_ + w_.settings.offers;
+    // Refusals are forgotten when their time is over; the maps stay as small as the market.
+    std::erase_if(w_.cooled_offers, [&](const auto& entry) { return entry.second.first <= now_; });
+    std::erase_if(w_.bad_hosts, [&](const auto& entry) { return entry.second.first <= now_; });
+    w_.queue_dirty = true;
+    look_at_queue();
+}
+
+void Step::on(const BalanceSeen& e, const StoredRows&) {
+    LiveProvider* p = provider(e.provider);
+    if (!p) return;
+    p->balance_call.reset();
+    p->balance_next = now_ + w_.settings.balance;
+    if (e.result) p->balance = *e.result;
+}
+
+void Step::drive_provider(LiveProvider& p) {
+    // A call that was never answered (a dead worker) is asked again after a long while.
+    constexpr Millis kCallLost = Seconds{600};
+    if (!p.pause_reason.empty() && now_ >= p.pause_until) {
+        clear_alert("provider/" + p.name.get() + "/" + p.pause_reason);
+        p.pause_reason.clear();
+        w_.queue_dirty = true;
+    }
+    bool waits = w_.queued_jobs > 0;
+    bool machines_here = false;
+    std::set<int> counts;
+    std::int64_t disk = 20;
+    for (const auto& [id, task] : w_.tasks) {
+        if (task.row.state != TaskState::waiting) continue;
+        waits = true;
+    }
+    for (const auto& [id, job] : w_.jobs) {
+        if (!job.spec) continue;
+        counts.insert(std::max(1, job.spec->resources.gpus));
+        disk = std::max(disk, disk_gb(*job.spec));
+    }
+    for (const auto& [id, machine] : w_.machines)
+        machines_here = machines_here || (machine.row.provider == p.name && machine.row.state != MachineState::gone);
+
+    const bool offers_due = !p.offers_asked_once || (waits && now_ >= p.offers_next);
+    if (offers_due && (!p.offers_call || now_ - *p.offers_call > kCallLost)) {
+        // What queued jobs ask for is not known without reading them all; the common counts serve them.
+        for (int n : {1, 2, 4, 8}) counts.insert(n);
+        p.offers_call = now_;
+        effect(CallOffers{p.name, OfferQuery{.gpu_counts = {counts.begin(), counts.end()}, .provider_gpu_names = {},
+                                             .disk_gb = disk, .on_demand = true, .spot = p.capabilities.spot}});
+    }
+    // The sweep goes on without machines too, only more rarely: that is how orphans are found.
+    const bool listing_due = !p.listing_asked_once || now_ >= p.listing_next;
+    if (listing_due && (!p.listing_call || now_ - *p.listing_call > kCallLost)) {
+        p.listing_call = now_;
+        p.listing_next = now_ + (machines_here || waits ? w_.settings.sweep : w_.settings.sweep * 6);
+        effect(CallList{p.name});
+    }
+    if (p.capabilities.balance && now_ >= p.balance_next && (!p.balance_call || now_ - *p.balance_call > kCallLost)) {
+        p.balance_call = now_;
+        effect(CallBalance{p.name});
+    }
+}
+
+}  // namespace gf

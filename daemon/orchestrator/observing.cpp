@@ -1,0 +1,158 @@
+// What a provider's record of one machine means for us. The provider's own state decides; "unknown" changes nothing.
+#include <algorithm>
+
+#include "daemon/orchestrator/step.hpp"
+
+namespace gf {
+namespace {
+
+/// How long an accepted destroy may take to show before it is asked for again (Vast: a few seconds, providers/vastai.md 8).
+constexpr Millis kDestroyShows = Seconds{15};
+/// Rounding room between the offer's rate and the billed one.
+constexpr std::int64_t kRateSlackPercent = 5;
+
+bool has_id(MachineState s) { return s != MachineState::requested && s != MachineState::unknown; }
+
+}  // namespace
+
+void Step::observe(LiveMachine& machine, const ProviderMachine& seen, Instant began, bool by_read) {
+    if (seen.presence == Presence::gone) {
+        if (!by_read) return;  // listings show what is there; only a read by id proves absence
+        if (!machine.row.read_alive && now_ - machine.row.call_ended.value_or(machine.row.created_at) < w_.settings.start) {
+            // Read-after-create lag: an id never yet seen alive is not gone yet. Destroy again in a while if it is to go.
+            if (machine.row.state == MachineState::destroying) {
+                machine.row.destroy_tries += 1;
+                machine.last_destroy = Instant{};
+                machine.next_call = now_ + backoff(machine.row.destroy_tries);
+            }
+            save(machine);
+            return;
+        }
+        if (!machine.row.read_alive) machine.row.watch = true;  // it may still show up one day
+        if (holds_current(machine)) {
+            LiveTask& task = *task_of(machine);
+            const bool spot = machine.row.offer.spot;
+            const bool started = task.attempt->state == AttemptState::running;
+            const Cause cause = spot ? Cause::spot_lost : started ? Cause::host_fault : Cause::start_timeout;
+            end_attempt(task, cause, "the provider no longer has the machine");
+            if (LiveJob* job = job_of(task)) recover(*job, task, cause, "the provider no longer has the machine");
+        }
+        if (machine.row.state != MachineState::destroying && machine.row.state != MachineState::gone)
+            move(machine, MachineState::destroying, "vanished");
+        now_gone(machine, machine.row.read_alive ? "confirmed_gone" : "never_appeared");
+        return;
+    }
+    const bool alive = seen.presence == Presence::booting || seen.presence == Presence::running ||
+                       seen.presence == Presence::stopped || seen.presence == Presence::failed;
+    const bool first_sight = alive && !machine.row.read_alive;
+    if (alive) machine.row.read_alive = true;
+    if (first_sight && has_id(machine.row.state)) save(machine);
+    if (alive) rate_seen(machine, seen, now_);
+
+    switch (machine.row.state) {
+        case MachineState::destroying:
+            // Still there a good while after the last accepted destroy: ask again, for ever.
+            if (by_read && machine.last_destroy != Instant{} && began - machine.last_destroy >= kDestroyShows) {
+                machine.last_destroy = Instant{};
+                machine.next_call = now_;
+            } else if (by_read) {
+                machine.next_call = now_ + Seconds{3};
+            }
+            if (by_read) save(machine);
+            return;
+        case MachineState::gone:
+            // On the watch list, and it did show up.
+            machine.row.provider_id = seen.id;
+            machine.ending_told = true;
+            machine.row.destroy_since.reset();
+            move(machine, MachineState::destroying, "appeared_late");
+            machine.next_call = now_;
+            drive_destroy(machine);
+            return;
+        case MachineState::requested:
+        case MachineState::unknown:
+            return;  // `resolve_unknown` and the call's own answer decide
+        case MachineState::interrupted:
+            if (seen.presence == Presence::running || seen.presence == Presence::booting) {
+                move(machine, MachineState::booting, "back_from_interruption");
+                machine.checked = false;
+                machine.first_hello.reset();
+                machine.last_heard = now_;
+            }
+            return;
+        case MachineState::booting:
+        case MachineState::ready:
+        case MachineState::busy:
+        case MachineState::draining:
+        case MachineState::lost:
+            break;
+    }
+    if (seen.presence == Presence::failed || seen.presence == Presence::stopped) {
+        observe_stopped(machine, seen);
+        return;
+    }
+    if (by_read && seen.presence == Presence::running && machine.unreachable)
+        machine.next_call = now_ + w_.settings.silence;  // it runs, its agent is silent: ask rarely
+    // A dearer machine than was offered is given back. Local machines cost what the configuration says.
+    const UsdPerHour agreed = machine.row.offer.gpu_rate;
+    if (seen.presence == Presence::running && seen.gpu_rate &&
+        seen.gpu_rate->micros > agreed.micros + agreed.micros * kRateSlackPercent / 100 && holds_current(machine) &&
+        task_of(machine)->attempt->state == AttemptState::leased) {
+        LiveTask& task = *task_of(machine);
+        const std::string detail = "billed $" + dollars(*seen.gpu_rate) + "/h for the GPUs, offered at $" + dollars(agreed) + "/h";
+        alert("billed_rate_over_offer", "warning", "rate/" + machine.row.id.get(), detail, &machine);
+        cool(machine.row.offer, "billed_rate_over_offer", true);
+        destroy(machine, "billed_rate_over_offer", detail);
+        end_attempt(task, Cause::start_timeout, detail);
+        if (LiveJob* job = job_of(task)) recover(*job, task, Cause::start_timeout, detail);
+    }
+}
+
+void Step::observe_stopped(LiveMachine& machine, const ProviderMachine& seen) {
+    LiveTask* task = holds_current(machine) ? task_of(machine) : nullptr;
+    LiveJob* job = task ? job_of(*task) : nullptr;
+    const std::string detail = "the provider shows it as " + seen.raw_state;
+    if (!task || !job) {
+        destroy(machine, "stopped_without_work", detail);
+        return;
+    }
+    const bool started = task->attempt->state == AttemptState::running;
+    if (seen.presence == Presence::stopped && machine.row.offer.spot) {
+        // Taken back. Where a checkpoint is elsewhere (or nothing was promised to be kept) there is nothing to wait for:
+        // the disk bills, and the market may never give the machine back.
+        const bool only_copy_is_there = job->spec && job->spec->checkpoint.declared && task->row.generation == 0 && started &&
+                                        w_.settings.patience > Millis{0};
+        move(machine, MachineState::interrupted, "spot_lost", detail);
+        effect(CloseAgent{machine.row.id});
+        machine.connected = false;
+        machine.row.idle_since = now_;
+        end_attempt(*task, Cause::spot_lost, detail);
+        recover(*job, *task, Cause::spot_lost, detail);
+        if (!only_copy_is_there || task->row.state != TaskState::waiting) {
+            destroy(machine, "spot_lost", detail);
+        } else {
+            task->row.not_before = now_ + w_.settings.patience;
+            save(*task);
+            save(machine);
+        }
+        return;
+    }
+    // On-demand and not by our order: host stop, crash, or no money. The balance tells the last apart.
+    const LiveProvider* from = provider(machine.row.provider);
+    const bool no_money = from && from->balance && from->balance->micros <= 0;
+    cool(machine.row.offer, "stopped_by_itself", !no_money);
+    destroy(machine, no_money ? "no_money" : "stopped_by_itself", detail);
+    if (no_money) {
+        // Not the host's fault and not the job's: it does not count, and the provider is out until there is money.
+        if (LiveProvider* p = provider(machine.row.provider)) pause(*p, "no_money", detail);
+        end_attempt(*task, Cause::host_fault, "no money left at the provider: " + detail);
+        move(*task, TaskState::waiting, "no_money");
+        move(*job, JobState::recovering, "no_money", detail);
+        return;
+    }
+    const Cause cause = started ? Cause::host_fault : Cause::start_timeout;
+    end_attempt(*task, cause, detail);
+    recover(*job, *task, cause, detail);
+}
+
+}  // namespace gf

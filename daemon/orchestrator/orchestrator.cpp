@@ -1,0 +1,121 @@
+#include "daemon/orchestrator/orchestrator.hpp"
+
+#include <algorithm>
+
+#include "daemon/orchestrator/step.hpp"
+
+namespace gf {
+namespace {
+
+/// A create call that was open when the last process ended may have happened. Nothing is known of when it ended, so it
+/// ends now: settle periods count from here.
+void reopen_calls(MachineRecord& row, Instant now) {
+    if (row.call == CallKind::create) {
+        row.state = MachineState::unknown;
+        row.reason = "create_outcome_unknown";
+        row.call_ended = now;
+    }
+    row.call = CallKind::none;
+}
+
+}  // namespace
+
+Orchestrator::Orchestrator(CoreSettings settings, std::vector<ProviderInfo> providers, std::uint64_t seed,
+                           const LiveRows& live, std::map<JobId, std::shared_ptr<const JobSpec>> specs, Instant now)
+    : world_(std::make_unique<World>(World{.settings = std::move(settings), .ids = IdMaker{Entropy{seed}},
+                                           .entropy = Entropy{seed ^ 0x5bd1e995U}})) {
+    World& w = *world_;
+    w.ids.note("x_" + live.last_id_body);
+    w.observations_from = now;
+    w.store_last_commit = live.last_commit;
+    w.store_fresh = live.fresh;
+    w.queued_jobs = live.queued_jobs;
+    for (auto& info : providers) {
+        LiveProvider p;
+        p.name = info.name;
+        p.capabilities = info.capabilities;
+        w.providers.emplace(info.name.get(), std::move(p));
+    }
+    for (const JobRecord& row : live.jobs) w.jobs[row.id] = LiveJob{row, specs.contains(row.id) ? specs.at(row.id) : nullptr};
+    for (const TaskRecord& row : live.tasks) {
+        LiveTask task;
+        task.row = row;
+        if (const auto job = w.jobs.find(row.job); job != w.jobs.end() && job->second.row.state == JobState::stopping)
+            task.stop_reason = job->second.row.reason;
+        w.tasks[row.id] = std::move(task);
+    }
+    for (const AttemptRecord& row : live.attempts)
+        if (const auto task = w.tasks.find(row.task); task != w.tasks.end()) task->second.attempt = row;
+    for (const MachineRecord& row : live.machines) {
+        LiveMachine& machine = w.machines[row.id];
+        machine.row = row;
+        reopen_calls(machine.row, now);
+        machine.last_heard = now;
+        machine.next_call = now;
+    }
+    for (const LedgerRecord& row : live.ledgers)
+        if (const auto machine = w.machines.find(row.machine); machine != w.machines.end()) machine->second.ledger = row;
+    for (const ReservationRecord& row : live.reservations)
+        if (const auto machine = w.machines.find(row.machine); machine != w.machines.end()) machine->second.reservation = row;
+    for (const AlertRecord& row : live.alerts) w.open_alerts[row.dedupe] = row;
+}
+
+Orchestrator::~Orchestrator() = default;
+
+RowRequest Orchestrator::wants(const Event& event) const {
+    RowRequest want;
+    if (const auto* e = std::get_if<SubmitJob>(&event)) {
+        want.principal = e->principal;
+        want.idempotency_key = e->idempotency_key;
+    } else if (const auto* command = std::get_if<CommandJob>(&event)) {
+        if (!world_->jobs.contains(command->job)) want.job = command->job;
+    } else if (const auto* machine = std::get_if<CommandMachine>(&event)) {
+        if (!world_->machines.contains(machine->machine)) want.machines.push_back(machine->machine);
+    } else if (const auto* listing = std::get_if<ListingSeen>(&event); listing && listing->result) {
+        for (const auto& seen : listing->result->machines)
+            for (const std::string& tag : {seen.tag, seen.env_tag}) {
+                const auto parts = parse_machine_tag(tag);
+                if (parts.install != world_->settings.install || parts.install.empty()) continue;
+                if (!world_->machines.contains(MachineId{parts.machine_id})) want.machines.emplace_back(parts.machine_id);
+            }
+    } else if (const auto* offered = std::get_if<CheckpointOffered>(&event)) {
+        const auto found = world_->machines.find(offered->machine);
+        if (found != world_->machines.end()) want.checkpoint_of = found->second.row.task;
+    }
+    return want;
+}
+
+Effects Orchestrator::apply(const Event& event, const StoredRows& rows, Instant now) {
+    Step step(*world_, now);
+    std::visit([&](const auto& e) { step.on(e, rows); }, event);
+    return step.take();
+}
+
+PublicView Orchestrator::view(Instant now) const {
+    PublicView out;
+    out.ready = true;
+    for (const auto& [name, p] : world_->providers) {
+        ProviderView view{.name = p.name, .capabilities = p.capabilities, .health = "ok", .reason = {}, .balance = p.balance,
+                          .offers_at = p.offers_at, .listing_at = p.listing_at, .offers = static_cast<int>(p.offers.size()),
+                          .rejected = static_cast<int>(p.rejected.size())};
+        if (!p.listing_asked_once || !p.offers_asked_once) {
+            view.health = "unknown";
+            view.reason = "not asked yet";
+            out.ready = false;
+        }
+        if (!p.offers_error.empty()) view.health = "degraded", view.reason = p.offers_error;
+        if (!p.listing_error.empty()) view.health = "degraded", view.reason = p.listing_error;
+        if (!p.pause_reason.empty() && now < p.pause_until) view.health = "launch_paused", view.reason = p.pause_reason;
+        if (p.not_trusted) view.health = "listing_not_trusted", view.reason = "machines that exist are missing from it";
+        out.offers.insert(out.offers.end(), p.offers.begin(), p.offers.end());
+        out.rejected.insert(out.rejected.end(), p.rejected.begin(), p.rejected.end());
+        for (const auto& [id, m] : world_->machines)
+            if (m.row.provider == p.name && m.row.state != MachineState::gone) ++view.machines;
+        out.providers.push_back(std::move(view));
+    }
+    out.jobs_live = static_cast<std::int64_t>(world_->jobs.size());
+    out.jobs_queued = world_->queued_jobs;
+    return out;
+}
+
+}  // namespace gf

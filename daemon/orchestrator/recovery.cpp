@@ -1,0 +1,174 @@
+// How an attempt ends and what the task does next: recovery by cause, each with its own count (DESIGN 6.4), and the ways
+// out (cancel, hold, limits).
+#include <algorithm>
+
+#include "daemon/orchestrator/step.hpp"
+
+namespace gf {
+namespace {
+
+struct Allowance {
+    int* used;
+    int limit;
+    std::string_view words;
+};
+
+Allowance allowance(Cause cause, RetryCounts& used, const RetrySpec& spec) {
+    switch (cause) {
+        case Cause::spot_lost: return {&used.spot_lost, spec.spot_lost, "spot machine lost"};
+        case Cause::host_fault: return {&used.host_fault, spec.host_fault, "host fault"};
+        case Cause::start_timeout: return {&used.start_timeout, spec.start_timeout, "machine did not come up"};
+        case Cause::gpu_oom: return {&used.gpu_oom, spec.gpu_oom, "GPU out of memory"};
+        case Cause::host_oom: return {&used.host_oom, spec.host_oom, "host out of memory"};
+        case Cause::no_progress: return {&used.no_progress, spec.no_progress, "no progress"};
+        case Cause::user_error: return {&used.user_error, spec.user_error, "user error"};
+        case Cause::succeeded:
+        case Cause::not_started:
+        case Cause::budget:
+        case Cause::duration:
+        case Cause::cancelled:
+            return {nullptr, 0, "ended"};
+    }
+    return {nullptr, 0, "ended"};
+}
+
+/// A program that fails by itself does so with or without checkpoints; only what the machine did to it counts as a loss.
+bool counts_as_loss(Cause cause) { return cause != Cause::user_error && cause != Cause::gpu_oom; }
+
+}  // namespace
+
+void Step::end_attempt(LiveTask& task, Cause cause, std::string_view detail) {
+    GF_ASSERT(task.attempt.has_value());
+    AttemptRecord& attempt = *task.attempt;
+    attempt.cause = cause;
+    attempt.detail = detail;
+    attempt.ended_at = now_;
+    if (attempt.started_at) task.row.ran += std::max(Millis{0}, now_ - *attempt.started_at);
+    move(task, AttemptState::ended, text(cause));
+    if (LiveJob* job = job_of(task)) {
+        job->row.exit_code = attempt.exit_code;
+        job->row.exit_signal = attempt.exit_signal;
+    }
+    task.attempt.reset();
+    task.stop_sent.reset();
+    task.stop_deadline.reset();
+    w_.queue_dirty = true;
+}
+
+void Step::give_back(LiveTask& task, std::string_view reason, std::string_view detail) {
+    LiveJob* job = job_of(task);
+    GF_ASSERT(job != nullptr);
+    end_attempt(task, Cause::not_started, detail);
+    if (job->row.cancel_requested || job->row.hold_requested) {
+        stop_over(*job, task);
+        return;
+    }
+    move(task, TaskState::waiting, reason);
+    // Nothing was lost: a job that never ran is simply queued again; one that did goes on recovering.
+    const bool ran = task.row.ran > Millis{0} || task.row.generation > 0 || !(task.row.retries == RetryCounts{});
+    move(*job, ran ? JobState::recovering : JobState::queued, reason, detail);
+}
+
+void Step::recover(LiveJob& job, LiveTask& task, Cause cause, std::string_view detail) {
+    GF_ASSERT(!task.attempt);
+    if (job.row.cancel_requested || job.row.hold_requested || !task.stop_reason.empty()) {
+        stop_over(job, task);
+        return;
+    }
+    if (!job.spec) {
+        finish(job, task, TaskState::failed, JobState::failed, "spec_unreadable", "the stored spec no longer parses");
+        return;
+    }
+    const Allowance allowed = allowance(cause, task.row.retries, job.spec->retry);
+    if (!allowed.used) {
+        finish(job, task, TaskState::failed, JobState::failed, text(cause), detail);
+        return;
+    }
+    *allowed.used += 1;
+    const std::string count = std::string(allowed.words) + ", " + std::to_string(*allowed.used) + " of " +
+                              std::to_string(allowed.limit + 1) + (detail.empty() ? "" : ": " + std::string(detail));
+    if (*allowed.used > allowed.limit) {
+        finish(job, task, TaskState::failed, JobState::failed, text(cause), count);
+        return;
+    }
+    if (counts_as_loss(cause)) task.row.retries.without_progress += 1;
+    if (task.row.retries.without_progress > w_.settings.losses_without_progress) {
+        finish(job, task, TaskState::failed, JobState::failed, "recovery_limit",
+               std::to_string(task.row.retries.without_progress) + " losses in a row without a new checkpoint; the last: " + count);
+        return;
+    }
+    // A market that takes a machine back is no reason to wait; everything else may be the same trouble again.
+    if (cause == Cause::spot_lost) task.row.not_before.reset();
+    else task.row.not_before = now_ + backoff(*allowed.used);
+    move(task, TaskState::waiting, text(cause));
+    move(job, JobState::recovering, text(cause), count);
+}
+
+void Step::finish(LiveJob& job, LiveTask& task, TaskState task_state, JobState job_state, std::string_view reason,
+                  std::string_view detail) {
+    GF_ASSERT(!task.attempt);
+    if (task_state == TaskState::done && task.row.state == TaskState::assigned)
+        move(task, TaskState::running, "started");
+    if (job_state == JobState::succeeded && job.row.state != JobState::running && job.row.state != JobState::stopping)
+        move(job, JobState::running, "started");
+    move(task, task_state, reason);
+    move(job, job_state, reason, detail);
+    w_.queue_dirty = true;
+}
+
+void Step::stop_job(LiveJob& job, LiveTask& task, std::string_view reason) {
+    task.stop_reason = reason;
+    LiveMachine* machine = machine_of(task);
+    const bool has_agent = machine && (machine->row.state == MachineState::busy || machine->row.state == MachineState::draining);
+    if (!task.attempt || !has_agent) {
+        // Nothing runs yet (or any more): no need to ask anybody.
+        if (task.attempt) end_attempt(task, Cause::cancelled, reason);
+        if (machine) destroy(*machine, reason);
+        stop_over(job, task);
+        return;
+    }
+    if (job.row.state != JobState::stopping) move(job, JobState::stopping, reason);
+    if (machine->row.state == MachineState::busy) move(*machine, MachineState::draining, reason);
+    const Millis grace = job.spec ? job.spec->checkpoint.grace : Millis{Seconds{60}};
+    task.stop_sent = now_;
+    task.stop_deadline = now_ + grace + w_.settings.stop_slack;
+    send(*machine, agent_protocol::Stop{.attempt = task.attempt->id.get(), .reason = std::string(reason),
+                                        .checkpoint = reason != "cancelled"});
+}
+
+void Step::stop_over(LiveJob& job, LiveTask& task) {
+    GF_ASSERT(!task.attempt);
+    // What the user asked for last wins: a cancel beats a hold.
+    if (job.row.cancel_requested) {
+        finish(job, task, TaskState::cancelled, JobState::cancelled, "cancelled", "by request");
+        return;
+    }
+    if (job.row.hold_requested) {
+        task.stop_reason.clear();
+        if (task.row.state != TaskState::waiting) move(task, TaskState::waiting, "held");
+        move(job, JobState::held, "held", "by request");
+        return;
+    }
+    const std::string reason = task.stop_reason.empty() ? "stopped" : task.stop_reason;
+    finish(job, task, TaskState::failed, JobState::failed, reason,
+           reason == "duration" ? "limits.duration reached" : reason);
+}
+
+void Step::release_machine(LiveMachine& machine, std::string_view reason, bool reusable) {
+    const bool work_waits = w_.queued_jobs > 0 || std::ranges::any_of(w_.tasks, [](const auto& entry) {
+        return entry.second.row.state == TaskState::waiting;
+    });
+    if (!reusable || !work_waits ||
+        (machine.row.state != MachineState::busy && machine.row.state != MachineState::draining &&
+         machine.row.state != MachineState::ready)) {
+        destroy(machine, reason);
+        return;
+    }
+    machine.row.task = TaskId{};
+    machine.row.attempt = 0;
+    machine.row.idle_since = now_;
+    move(machine, MachineState::ready, "idle");
+    w_.queue_dirty = true;
+}
+
+}  // namespace gf

@@ -1,0 +1,155 @@
+// Everything that time alone decides. Level-driven: each tick looks at the state that is there, so a missed tick costs a
+// tick and nothing else.
+#include <algorithm>
+
+#include "daemon/orchestrator/step.hpp"
+
+namespace gf {
+
+void Step::on(const ClockJumped& e, const StoredRows&) {
+    w_.observations_from = now_;
+    for (auto& [id, machine] : w_.machines) {
+        machine.last_heard = now_;
+        if (machine.first_hello) machine.first_hello = now_;
+        if (machine.row.state == MachineState::unknown && machine.row.absences > 0) {
+            machine.row.absences = 0;
+            save(machine);
+        }
+    }
+    history({.at = now_, .kind = "clock_jumped", .reason = e.why});
+    note("warn", "clock jumped: " + e.why + "; silence and settle periods count anew");
+}
+
+void Step::drive_machine(LiveMachine& machine) {
+    MachineRecord& row = machine.row;
+    if (row.state != MachineState::gone) renew(machine);
+    switch (row.state) {
+        case MachineState::gone:
+            return;
+        case MachineState::destroying: {
+            drive_destroy(machine);
+            const Millis trying = now_ - row.destroy_since.value_or(now_);
+            const std::string key = "destroy/" + row.id.get();
+            if (trying < w_.settings.destroy_alert || (machine.alerted && now_ - *machine.alerted < w_.settings.alert_repeat)) return;
+            clear_alert(key);
+            alert("machine_will_not_die", "critical", key,
+                  row.provider.get() + " machine " + row.provider_id.get() + " (" + row.tag.get() + ") is still not gone after " +
+                      duration_text(std::chrono::floor<Seconds>(trying)) + " and costs $" +
+                      dollars(row.rate.value_or(row.offer.gpu_rate)) + "/h; destroying goes on",
+                  &machine);
+            machine.alerted = now_;
+            return;
+        }
+        case MachineState::unknown: {
+            if (row.reason == "orphan") return;
+            const Instant since = std::max(row.call_ended.value_or(row.created_at), w_.observations_from);
+            if (now_ - since < w_.settings.unknown_move || row.watch) return;
+            // The task does not wait for ever. The row does: it keeps its reservation and stays on the watch list.
+            row.watch = true;
+            save(machine);
+            if (holds_current(machine)) give_back(*task_of(machine), "create_outcome_unknown", "no answer about the machine yet");
+            return;
+        }
+        case MachineState::requested:
+            return;  // its call always ends, by an answer or by the client's time-out
+        case MachineState::booting:
+        case MachineState::ready:
+        case MachineState::busy:
+        case MachineState::draining:
+        case MachineState::interrupted:
+        case MachineState::lost:
+            break;
+    }
+    LiveTask* task = holds_current(machine) ? task_of(machine) : nullptr;
+    LiveJob* job = task ? job_of(*task) : nullptr;
+
+    if (row.state == MachineState::interrupted) {
+        if (now_ - row.idle_since.value_or(now_) >= w_.settings.patience) destroy(machine, "patience_over");
+        return;
+    }
+    // Not started in time: from the create call to the agent's word, and from that to the start of the command.
+    const Instant created = std::max(row.call_ended.value_or(row.created_at), w_.observations_from);
+    const bool silent_boot = row.state == MachineState::booting && now_ - created >= w_.settings.start;
+    const bool stuck = task && task->attempt->state == AttemptState::leased && row.state != MachineState::booting &&
+                       now_ - std::max(machine.first_hello.value_or(created), w_.observations_from) >= w_.settings.start;
+    if (silent_boot || stuck) {
+        const std::string detail = silent_boot ? "no word from the agent within " + duration_text(w_.settings.start)
+                                               : "the command did not start within " + duration_text(w_.settings.start);
+        cool(row.offer, "start_timeout", true);
+        destroy(machine, "start_timeout", detail);
+        if (task && job) {
+            end_attempt(*task, Cause::start_timeout, detail);
+            recover(*job, *task, Cause::start_timeout, detail);
+        }
+        return;
+    }
+    if (!task && row.state == MachineState::ready) {
+        const bool wanted = w_.queued_jobs > 0 || std::ranges::any_of(w_.tasks, [](const auto& entry) {
+            return entry.second.row.state == TaskState::waiting;
+        });
+        const Millis idle = now_ - row.idle_since.value_or(now_);
+        if (idle >= w_.settings.idle_machine || (!wanted && row.reason != "agent_enrolled")) destroy(machine, "idle");
+        return;
+    }
+    if (!task && (row.state == MachineState::busy || row.state == MachineState::draining)) {
+        destroy(machine, "nobody_needs_it");
+        return;
+    }
+    if (row.state == MachineState::booting) return;
+    // Silence. The agent's silence alone proves nothing: the provider is asked, and only its own word, or a very long
+    // silence, ends the attempt.
+    const Millis silent = now_ - machine.last_heard;
+    if (silent < w_.settings.silence) return;
+    if (!machine.unreachable) {
+        machine.unreachable = true;
+        history({.at = now_, .kind = "machine_unreachable", .job = row.job, .task = row.task, .attempt = row.attempt,
+                 .machine = row.id, .reason = "agent_silent"});
+    }
+    if (silent < w_.settings.long_silence) {
+        if (now_ >= machine.next_call) call_read(machine);
+        return;
+    }
+    const std::string detail = "no word from the agent for " + duration_text(std::chrono::floor<Seconds>(silent));
+    if (row.state != MachineState::lost) move(machine, MachineState::lost, "long_silence", detail);
+    cool(row.offer, "long_silence", true);
+    destroy(machine, "long_silence", detail);
+    if (task && job) {
+        end_attempt(*task, Cause::host_fault, detail);
+        recover(*job, *task, Cause::host_fault, detail);
+    }
+}
+
+void Step::drive_task(LiveTask& task) {
+    LiveJob* job = job_of(task);
+    if (!job) return;
+    if (task.stop_sent && task.stop_deadline && now_ >= *task.stop_deadline && task.attempt) {
+        // It was asked and had its grace. The machine goes, and the attempt with it.
+        LiveMachine* machine = machine_of(task);
+        end_attempt(task, task.stop_reason == "duration" ? Cause::duration : Cause::cancelled, "did not stop in time");
+        stop_over(*job, task);
+        if (machine) destroy(*machine, "stop_timeout");
+        return;
+    }
+    if (!task.attempt || task.attempt->state != AttemptState::running || !job->spec || task.stop_sent) return;
+    if (!job->spec->limits.duration) return;
+    // The agent ends it by itself at the limit; this is for one that does not.
+    const Millis ran = task.row.ran + (now_ - task.attempt->started_at.value_or(now_));
+    if (ran > *job->spec->limits.duration + job->spec->checkpoint.grace + w_.settings.stop_slack) stop_job(*job, task, "duration");
+}
+
+void Step::on(const Tick&, const StoredRows&) {
+    // Ids first: what is driven may leave the map.
+    std::vector<MachineId> machines;
+    machines.reserve(w_.machines.size());
+    for (const auto& [id, machine] : w_.machines) machines.push_back(id);
+    for (const MachineId& id : machines)
+        if (const auto found = w_.machines.find(id); found != w_.machines.end()) drive_machine(found->second);
+    std::vector<TaskId> tasks;
+    tasks.reserve(w_.tasks.size());
+    for (const auto& [id, task] : w_.tasks) tasks.push_back(id);
+    for (const TaskId& id : tasks)
+        if (const auto found = w_.tasks.find(id); found != w_.tasks.end()) drive_task(found->second);
+    for (auto& [name, p] : w_.providers) drive_provider(p);
+}
+
+}  // namespace gf
