@@ -17,7 +17,7 @@
 namespace gf {
 
 namespace checkpoints {
-class Store;
+class CheckpointStore;
 }
 
 /// Totals since the start, for /metrics.
@@ -41,7 +41,7 @@ struct ServerOptions {
     std::function<CommitCounters()> commit_counters;               // may be empty
     std::function<std::string()> extra_metrics;                    // Prometheus text to append; may be empty
     const GpuNames* gpus{nullptr};                                 // outlives the server; for /v1/gpus and specs
-    checkpoints::Store* store{nullptr};                            // outlives the server; for outputs
+    checkpoints::CheckpointStore* store{nullptr};                            // outlives the server; for outputs
 };
 
 class ApiServer {

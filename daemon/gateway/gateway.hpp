@@ -21,7 +21,7 @@
 namespace gf {
 
 namespace checkpoints {
-class Store;
+class CheckpointStore;
 }
 
 /// What admission needs to know of a machine row.
@@ -49,7 +49,7 @@ struct GatewayOptions {
     std::function<std::optional<MachineGate>(const std::string& tag)> machine_lookup;
     std::function<Result<std::unique_ptr<Reader>>()> open_reader;
     std::function<void(const JobId&)> log_grew;   // may be empty; any thread
-    checkpoints::Store* store{nullptr};           // outlives the gateway
+    checkpoints::CheckpointStore* store{nullptr};           // outlives the gateway
 };
 
 /// The token that the machine's environment carries (GPUFERRY_ENROL): hex HMAC-SHA256(install key, machine id).
