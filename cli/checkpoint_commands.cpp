@@ -1,0 +1,143 @@
+// checkpoints list, verify; outputs list, get.
+#include <fmt/core.h>
+#include <fmt/ostream.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/json_read.hpp"
+#include "cli/listing.hpp"
+#include "cli/output_fetch.hpp"
+#include "cli/progress_bar.hpp"
+#include "model/bytes.hpp"
+
+namespace gf::cli {
+namespace {
+
+using nlohmann::json;
+
+int print_checkpoints(Context& context, const json& answer) {
+    static const std::vector<Column> columns{
+        {"GEN", {"generation"}, Shape::number, true}, {"TASK", {"task"}}, {"TRY", {"attempt"}, Shape::number, true},
+        {"STEP", {"step"}, Shape::number, true}, {"SIZE", {"bytes"}, Shape::bytes, true}, {"STATE", {"state"}, Shape::state},
+        {"COMMITTED", {"committed_at"}, Shape::age}, {"DETAIL", {"detail"}},
+    };
+    const auto& items = list_at(answer, "items");
+    if (items.empty()) context.env.err << "no checkpoints\n";
+    else context.env.out << table_of(items, columns, wall_clock_ms()).print(context.style);
+    return kExitOk;
+}
+
+int list_checkpoints(Context& context, const std::string& job) {
+    auto answer = context.client.get_all(path_of({"v1", "jobs", job, "checkpoints"}), {}, 100'000);
+    if (!answer) return report(context, answer.error());
+    if (context.json) return print_json(context, *answer);
+    return print_checkpoints(context, *answer);
+}
+
+/// The daemon reads every pack of every generation again; a broken one is set aside there and said here.
+int verify_checkpoints(Context& context, const std::string& job) {
+    auto answer = context.client.get_json(path_of({"v1", "jobs", job, "checkpoints"}, {{"verify", "1"}}));
+    if (!answer) return report(context, answer.error());
+    if (context.json) print_json(context, *answer);
+    else print_checkpoints(context, *answer);
+    int broken = 0;
+    int judged = 0;
+    for (const auto& item : list_at(*answer, "items")) {
+        const auto verdict = member(item, "verified");
+        if (verdict.is_null()) continue;
+        ++judged;
+        const bool whole = verdict.is_boolean() ? verdict.get<bool>() : text_of(item, "verified") == "whole";
+        if (!whole) ++broken;
+    }
+    if (judged == 0 && !list_at(*answer, "items").empty())
+        return report(context, {.exit_code = kExitRefused, .text = "this daemon does not verify checkpoints on demand yet"});
+    if (broken > 0) fmt::print(context.env.err, "{} of {} are broken\n", broken, judged);
+    return broken > 0 ? kExitRefused : kExitOk;
+}
+
+Outcome<std::vector<OutputFile>> files_of(Context& context, const std::string& job, json* raw) {
+    auto answer = context.client.get_all(path_of({"v1", "jobs", job, "outputs"}), {}, 1'000'000);
+    if (!answer) return std::unexpected(std::move(answer).error());
+    std::vector<OutputFile> files;
+    for (const auto& item : list_at(*answer, "items")) {
+        OutputFile file{.path = text_of(item, "path"),
+                        .url = {},
+                        .size = whole_of(item, "bytes").value_or(whole_of(item, "size").value_or(-1)),
+                        .sha256 = text_of(item, "sha256"),
+                        .executable = true_at(item, "executable")};
+        const auto task = text_of(item, "task_index");
+        file.url = path_of({"v1", "jobs", job, "outputs"}, {{"path", file.path}, {"task_index", task}});
+        files.push_back(std::move(file));
+    }
+    if (raw != nullptr) *raw = *std::move(answer);
+    return files;
+}
+
+int list_outputs(Context& context, const std::string& job) {
+    json raw;
+    auto files = files_of(context, job, &raw);
+    if (!files) return report(context, files.error());
+    if (context.json) return print_json(context, raw);
+    static const std::vector<Column> columns{
+        {"PATH", {"path"}, Shape::text, true}, {"SIZE", {"bytes", "size"}, Shape::bytes, true}, {"SHA-256", {"sha256"}}};
+    if (files->empty()) context.env.err << "no outputs are published\n";
+    else context.env.out << table_of(list_at(raw, "items"), columns, wall_clock_ms()).print(context.style);
+    return kExitOk;
+}
+
+int get_outputs(Context& context, const std::string& job, const std::string& folder) {
+    auto files = files_of(context, job, nullptr);
+    if (!files) return report(context, files.error());
+    if (files->empty())
+        return report(context, {.exit_code = kExitRefused, .text = fmt::format("no outputs are published for {}", job)});
+    std::int64_t total = 0;
+    for (const auto& file : *files) total += std::max<std::int64_t>(file.size, 0);
+    ProgressBar bar(context.env, context.style, "fetching", total);
+    std::int64_t before = 0;
+    const OutputFile* current = nullptr;
+    auto fetched = fetch_outputs(context.client, *files, folder, [&](const OutputFile& file, std::int64_t done) {
+        if (current != nullptr && current != &file) before += current->size;
+        current = &file;
+        bar.show(before + done);
+    });
+    if (!fetched) return report(context, fetched.error());
+    if (context.json)
+        return print_json(context, json{{"files", fetched->files}, {"kept", fetched->kept}, {"bytes", fetched->bytes}});
+    fmt::print(context.env.out, "{} files, {}, verified, in {}{}\n", fetched->files, bytes_text(Bytes{fetched->bytes}),
+               shown(folder), fetched->kept > 0 ? fmt::format(" ({} were there already)", fetched->kept) : "");
+    return kExitOk;
+}
+
+void add_reader(CLI::App* parent, Action& chosen, const char* name, const char* help,
+                int (*run)(Context&, const std::string&)) {
+    auto id = std::make_shared<std::string>();
+    auto* command = parent->add_subcommand(name, help)->fallthrough();
+    command->add_option("job", *id, "id of the job")->required();
+    command->callback([&chosen, id, run] { chosen = [id, run](Context& c) { return run(c, *id); }; });
+}
+
+}  // namespace
+
+void add_checkpoint_commands(CLI::App& app, Action& chosen) {
+    auto* checkpoints = app.add_subcommand("checkpoints", "what a job can resume from")->fallthrough();
+    checkpoints->require_subcommand(1);
+    add_reader(checkpoints, chosen, "list", "generations, with attempt, step and size", list_checkpoints);
+    add_reader(checkpoints, chosen, "verify", "read every one again and compare its hashes", verify_checkpoints);
+
+    auto* outputs = app.add_subcommand("outputs", "the published results of a job")->fallthrough();
+    outputs->require_subcommand(1);
+    add_reader(outputs, chosen, "list", "files with size and hash", list_outputs);
+    auto job = std::make_shared<std::string>();
+    auto folder = std::make_shared<std::string>();
+    auto* get = outputs->add_subcommand("get", "fetch them into a folder, each verified")->fallthrough();
+    get->add_option("job", *job, "id of the job")->required();
+    get->add_option("folder", *folder, "where to; made if it is not there")->required();
+    get->callback([&chosen, job, folder] {
+        chosen = [job, folder](Context& c) { return get_outputs(c, *job, *folder); };
+    });
+}
+
+}  // namespace gf::cli

@@ -1,0 +1,161 @@
+// doctor: what is wrong, looked at from the outside. Each line is one check; the exit status is 1 if one failed.
+#include <fmt/core.h>
+#include <fmt/ostream.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "cli/command.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/http_date.hpp"
+#include "cli/json_read.hpp"
+#include "model/bytes.hpp"
+
+namespace gf::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kClockOffMax_s = 30;          // presigned URLs and reservations start to suffer beyond
+constexpr std::int64_t kDiskFreeMin = 1'000'000'000;  // below it checkpoints soon do not fit
+
+enum class Verdict { ok, warning, failed };
+
+struct Report {
+    Context& context;
+    json lines = json::array();
+    bool any_failed{false};
+
+    void add(const char* check, Verdict verdict, const std::string& text) {
+        const char* word = "ok";
+        auto colour = Colour::good;
+        if (verdict == Verdict::warning) word = "warning", colour = Colour::warn;
+        if (verdict == Verdict::failed) word = "failed", colour = Colour::bad;
+        any_failed = any_failed || verdict == Verdict::failed;
+        lines.push_back({{"check", check}, {"verdict", word}, {"text", text}});
+        if (!context.json)
+            fmt::print(context.env.out, "{}{} {:<10} {}\n", context.style.paint(colour, word),
+                       std::string(8 - std::strlen(word), ' '), check, shown(text));
+    }
+    int end() {
+        if (context.json) print_json(context, json{{"checks", lines}});
+        return any_failed ? kExitRefused : kExitOk;
+    }
+};
+
+void check_socket(Report& report) {
+    const auto& endpoint = report.context.client.endpoint();
+    if (endpoint.socket.empty()) {
+        report.add("address", Verdict::ok, endpoint.shown);
+        return;
+    }
+    struct stat info {};
+    if (stat(endpoint.socket.c_str(), &info) != 0)
+        report.add("socket", Verdict::failed, fmt::format("{}: {}; is gpuferryd running as this user?", endpoint.socket,
+                                                          std::strerror(errno)));
+    else if (!S_ISSOCK(info.st_mode)) report.add("socket", Verdict::failed, endpoint.socket + " is not a socket");
+    else if (access(endpoint.socket.c_str(), W_OK) != 0)
+        report.add("socket", Verdict::failed, endpoint.socket + " belongs to another user");
+    else report.add("socket", Verdict::ok, endpoint.socket);
+}
+
+void check_disk(Report& report) {
+    const auto& endpoint = report.context.client.endpoint();
+    if (endpoint.socket.empty()) return;  // the daemon's disk is elsewhere
+    const auto folder = std::filesystem::path(endpoint.socket).parent_path().string();
+    struct statvfs info {};
+    if (statvfs(folder.c_str(), &info) != 0) return;
+    const auto free = static_cast<std::int64_t>(info.f_bavail) * static_cast<std::int64_t>(info.f_frsize);
+    report.add("disk", free < kDiskFreeMin ? Verdict::warning : Verdict::ok,
+               fmt::format("{} free for {}", bytes_text(Bytes{free}), folder));
+}
+
+void check_clock(Report& report, const Answer& answer) {
+    const auto date = answer.headers.find("date");
+    const auto theirs = date == answer.headers.end() ? std::nullopt : parse_http_date(date->second);
+    if (!theirs) {
+        report.add("clock", Verdict::warning, "the daemon does not say what time it is");
+        return;
+    }
+    const auto off = *theirs - wall_clock_ms() / 1000;
+    report.add("clock", std::abs(off) > kClockOffMax_s ? Verdict::warning : Verdict::ok,
+               fmt::format("the daemon's clock is {} s {} this one's", std::abs(off), off < 0 ? "behind" : "ahead of"));
+}
+
+void check_providers(Report& report) {
+    auto answer = report.context.client.get_json("/v1/providers");
+    if (!answer) {
+        report.add("providers", Verdict::failed, answer.error().text);
+        return;
+    }
+    const auto& items = list_at(*answer, "items");
+    bool cloud = false;
+    for (const auto& item : items) {
+        const auto name = text_of(item, "name");
+        const auto health = text_of(item, "health");
+        const auto why = text_of(item, "reason");
+        cloud = cloud || name != "local";
+        const auto verdict = health == "ok" ? Verdict::ok : health == "unknown" ? Verdict::warning : Verdict::failed;
+        report.add("provider", verdict, fmt::format("{}: {}{}", name, health, why.empty() ? "" : ", " + why));
+    }
+    if (items.empty())
+        report.add("providers", Verdict::warning, "none; set RUNPOD_API_KEY or VAST_API_KEY for the daemon");
+    const auto url = text_of(*answer, "advertise_url");
+    if (!url.empty()) report.add("advertise", Verdict::ok, url);
+    else if (member(*answer, "advertise_url").is_string() && cloud)
+        report.add("advertise", Verdict::failed, "advertise_url is not set: rented machines cannot reach the daemon");
+}
+
+int doctor(Context& context) {
+    Report report{.context = context};
+    check_socket(report);
+    auto health = context.client.send(Call{.path = "/healthz", .total = std::chrono::milliseconds{5000}});
+    if (!health) {
+        report.add("daemon", Verdict::failed, health.error().text);
+        report.end();
+        return health.error().exit_code;
+    }
+    std::string version;
+    if (const auto server = health->headers.find("server"); server != health->headers.end()) version = server->second;
+    if (const auto body = json::parse(health->body, nullptr, false); body.is_object())
+        if (const auto told = text_of(body, "version"); !told.empty()) version = told;
+    report.add("daemon", health->status == 200 ? Verdict::ok : Verdict::failed,
+               health->status == 200 ? (version.empty() ? "answers" : "answers, " + version)
+                                     : fmt::format("/healthz says {}", health->status));
+    auto ready = context.client.send(Call{.path = "/readyz", .total = std::chrono::milliseconds{5000}});
+    if (ready)
+        report.add("ready", ready->status == 200 ? Verdict::ok : Verdict::warning,
+                   ready->status == 200 ? "the store is rebuilt and every provider was asked"
+                                        : fmt::format("/readyz says {}: not every provider has answered yet", ready->status));
+    check_clock(report, *health);
+    auto jobs = context.client.get_json("/v1/jobs?limit=1");
+    if (!jobs) {
+        report.add("access", Verdict::failed, jobs.error().problem.empty() ? jobs.error().text : problem_detail(jobs.error().problem));
+        report.end();
+        return jobs.error().exit_code;
+    }
+    report.add("access", Verdict::ok, context.client.endpoint().token.empty() ? "admitted without a token" : "the token is accepted");
+    check_providers(report);
+    check_disk(report);
+    auto alerts = context.client.get_json("/v1/alerts");
+    if (alerts && !list_at(*alerts, "items").empty())
+        report.add("alerts", Verdict::warning, fmt::format("{} open; gpuferry alerts shows them", list_at(*alerts, "items").size()));
+    return report.end();
+}
+
+}  // namespace
+
+void add_doctor_command(CLI::App& app, Action& chosen) {
+    app.add_subcommand("doctor", "check the way to the daemon, its providers, clock and disk")
+        ->fallthrough()
+        ->callback([&chosen] { chosen = doctor; });
+}
+
+}  // namespace gf::cli

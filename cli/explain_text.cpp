@@ -1,0 +1,109 @@
+#include "cli/explain_text.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "cli/json_read.hpp"
+
+namespace gf::cli {
+namespace {
+
+using nlohmann::json;
+
+std::string price_lines(const json& lines) {
+    std::string text;
+    for (const auto& line : lines)
+        text += fmt::format("{}{} {}", text.empty() ? "" : " + ", shown(text_of(line, "name")), dollars_at(line, "rate"));
+    return text.empty() ? text : " = " + text;
+}
+
+/// The offer lies in a member of its own or is the object itself.
+const json& offer_in(const json& ranked) {
+    const auto& offer = member(ranked, "offer");
+    return offer.is_object() ? offer : ranked;
+}
+
+std::string price_of(const json& ranked) {
+    return dollars_at(ranked, member(ranked, "all_in").is_null() ? "rate" : "all_in");
+}
+
+std::string ranked_line(const json& ranked) {
+    return fmt::format("{}/h  {}{}", price_of(ranked), shown(offer_line(offer_in(ranked))),
+                       price_lines(list_at(ranked, "lines")));
+}
+
+std::vector<std::pair<std::string, std::int64_t>> refusals(const json& refused) {
+    std::vector<std::pair<std::string, std::int64_t>> counts;
+    if (refused.is_object())
+        for (const auto& [reason, count] : refused.items())
+            if (count.is_number_integer()) counts.emplace_back(reason, count.get<std::int64_t>());
+    if (refused.is_array())
+        for (const auto& entry : refused)
+            counts.emplace_back(text_of(entry, "reason"), whole_of(entry, "offers").value_or(whole_of(entry, "count").value_or(0)));
+    std::sort(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
+        return a.second != b.second ? a.second > b.second : a.first < b.first;
+    });
+    return counts;
+}
+
+}  // namespace
+
+std::string gpu_of(const json& offer) {
+    const auto& gpu = member(offer, "gpu");
+    auto name = gpu.is_object() ? text_of(gpu, "canonical") : text_of(offer, "gpu");
+    if (name.empty()) name = text_of(gpu, "provider_name");
+    auto count = text_of(offer, "gpu_count");
+    if (count.empty()) count = text_of(offer, "gpus");
+    if (count == "0" || (name.empty() && count.empty())) return "no GPU";
+    return fmt::format("{}x {}", count.empty() ? "1" : count, name.empty() ? "GPU of unknown name" : name);
+}
+
+std::string offer_line(const json& offer) {
+    const auto provider = text_of(offer, "provider");
+    if (provider.empty()) return {};
+    auto id = text_of(offer, "id");
+    if (id.empty()) id = text_of(offer, "offer");
+    auto line = fmt::format("{} {}, {}", provider, id, gpu_of(offer));
+    line += true_at(offer, "spot") ? ", spot" : ", on-demand";
+    auto where = text_of(offer, "region");
+    if (where.empty()) where = text_of(offer, "country");
+    if (!where.empty()) line += ", " + where;
+    return line;
+}
+
+std::string explain_text(const json& explanation, const Style& style) {
+    const auto& nested = member(explanation, "decision");
+    const auto& decision = nested.is_object() ? nested : explanation;
+    std::string out;
+    if (const auto state = text_of(explanation, "state"); !state.empty())
+        out += fmt::format("state      {} {}\n", shown(state), shown(text_of(explanation, "reason")));
+    if (const auto detail = text_of(explanation, "detail"); !detail.empty()) out += fmt::format("detail     {}\n", shown(detail));
+    if (const auto& chosen = member(decision, "chosen"); chosen.is_object())
+        out += fmt::format("chosen     {}\n", style.paint(Colour::good, ranked_line(chosen)));
+    if (const auto wait = text_of(decision, "wait_reason"); !wait.empty())
+        out += fmt::format("waiting    {}\n", style.paint(Colour::warn, shown(wait)));
+    if (const auto considered = text_of(decision, "considered"); !considered.empty())
+        out += fmt::format("considered {} offers\n", considered);
+    if (const auto counts = refusals(member(decision, "refused")); !counts.empty()) {
+        out += "refused, by reason\n";
+        for (const auto& [reason, count] : counts) out += fmt::format("  {:>6}  {}\n", count, shown(reason));
+    }
+    if (const auto& ranked = list_at(decision, "ranked"); !ranked.empty()) {
+        out += "would do, best first\n";
+        for (const auto& entry : ranked) out += "  " + ranked_line(entry) + "\n";
+    }
+    if (const auto& misses = list_at(decision, "near_misses"); !misses.empty()) {
+        out += "refused for one reason only, cheapest first\n";
+        for (const auto& miss : misses)
+            out += fmt::format("  {}/h  {}  {}: {}\n", price_of(miss), shown(offer_line(offer_in(miss))),
+                               shown(text_of(miss, "reason")), shown(text_of(miss, "detail")));
+    }
+    if (out.empty()) out = "nothing was decided for this job yet\n";
+    return out;
+}
+
+}  // namespace gf::cli

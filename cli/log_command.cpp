@@ -1,0 +1,56 @@
+// logs: the raw bytes of a job's output.
+#include <fmt/core.h>
+#include <fmt/ostream.h>
+
+#include <ostream>
+
+#include "cli/command.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/log_follow.hpp"
+
+namespace gf::cli {
+namespace {
+
+struct LogOptions {
+    std::string job, attempt;
+    std::int64_t offset{0};
+    bool follow{false};
+};
+
+int logs(Context& context, const LogOptions& options) {
+    if (options.follow) {
+        const DetachOnInterrupt detach(context.env);
+        auto over = follow_log(context, {.job = options.job, .attempt = options.attempt, .offset = options.offset});
+        if (!over) return report(context, over.error());
+        if (!*over) fmt::print(context.env.err, "\ndetached; the job goes on\n");
+        return kExitOk;
+    }
+    Call call{.path = path_of({"v1", "jobs", options.job, "logs"},
+                              {{"attempt", options.attempt},
+                               {"offset", options.offset > 0 ? std::to_string(options.offset) : ""},
+                               {"format", context.json ? "json" : ""}}),
+              .total = std::chrono::milliseconds{0}};
+    call.sink = [&context](std::string_view bytes) {
+        context.env.out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+        return !context.env.out.fail();
+    };
+    auto answer = context.client.send(call);
+    if (!answer) return report(context, answer.error());
+    if (answer->status >= 300) return report(context, refusal(*answer, "GET logs"));
+    context.env.out.flush();
+    return kExitOk;
+}
+
+}  // namespace
+
+void add_log_command(CLI::App& app, Action& chosen) {
+    auto options = std::make_shared<LogOptions>();
+    auto* command = app.add_subcommand("logs", "what a job printed, byte for byte")->fallthrough();
+    command->add_option("job", options->job, "id of the job")->required();
+    command->add_flag("-f,--follow", options->follow, "go on until the job ends; Ctrl-C detaches, the job goes on");
+    command->add_option("--attempt", options->attempt, "number of the attempt (default: the newest)");
+    command->add_option("--offset", options->offset, "start at this byte")->check(CLI::NonNegativeNumber);
+    command->callback([&chosen, options] { chosen = [options](Context& c) { return logs(c, *options); }; });
+}
+
+}  // namespace gf::cli
