@@ -37,9 +37,14 @@ class Disk {
     virtual Result<void> sync(File& file, const std::filesystem::path& path);
     virtual Result<void> sync_directory(const std::filesystem::path& path);
     virtual Result<void> rename(const std::filesystem::path& from, const std::filesystem::path& to);
+    /// Swaps two names in one step. `not_yet` where the file system cannot.
+    virtual Result<void> exchange(const std::filesystem::path& a, const std::filesystem::path& b);
     virtual Result<void> remove(const std::filesystem::path& path);          // a file; absent is success
     virtual Result<void> make_directory(const std::filesystem::path& path);  // one level; present is success
 };
+
+/// Removes a folder and all below it, also where its modes forbid it to us. Absent is success. Follows no link.
+Result<void> remove_tree(const std::filesystem::path& path);
 
 /// Error from errno: kind as above, "what path: reason".
 [[nodiscard]] Error disk_error(int error_number, std::string_view what, const std::filesystem::path& path);

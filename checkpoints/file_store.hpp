@@ -46,6 +46,15 @@ class FileStore final : public CheckpointStore {
 
  private:
     FileStore(std::filesystem::path root, Disk& disk) : root_(std::move(root)), disk_(disk) {}
+    Result<void> sweep();
+    Result<std::filesystem::path> folder_of(const JobId& job, const std::string& name);
+    Result<void> make_durable_folder(const std::filesystem::path& parent, const std::string& name);
+    Result<std::filesystem::path> make_folder(const JobId& job, const std::string& name);
+    Result<void> write_durably(const std::filesystem::path& folder, const std::string& name, std::string_view bytes);
+    Result<void> move_durably(const std::filesystem::path& from, const std::filesystem::path& to);
+    Result<std::vector<Digest>> list_named(const JobId& job, const std::string& folder);
+    Result<std::string> read_manifest(const JobId& job, const std::string& folder, const Digest& digest);
+
     std::filesystem::path root_;
     Disk& disk_;
 };

@@ -23,6 +23,7 @@ class PackSource {
 
 struct RestoreOptions {
     bool durable{false};                // fsync before the swap; for folders of the daemon
+    std::int64_t uid{-1}, gid{-1};      // owner of what is restored; -1 = ours. For jobs that run under another user
     std::function<bool()> stop;         // asked between chunks; true ends the restore with `conflict`
     std::function<void(std::int64_t done, std::int64_t total)> progress;  // plain bytes
     Disk* disk{nullptr};                // null = Disk::real()

@@ -49,7 +49,7 @@ struct SnapshotRequest {
     bool allow_empty{false};            // an output may have no files
     Millis still_for{1000};             // between the two scans
     int scans_max{30};                  // then `conflict`: it never was still
-    /// Waits between scans; false = stop now. The default sleeps.
+    /// Waits between scans, and is asked with 0 between chunks; false = stop now. The default sleeps.
     std::function<bool(Millis)> wait;
     Disk* disk{nullptr};                // null = Disk::real()
 };
