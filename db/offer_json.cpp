@@ -36,6 +36,7 @@ void offer_fields(O& o, Field field) {
     field("driver", o.driver);
     field("arch", o.arch);
     field("stock", o.stock);
+    field("exclusive", o.exclusive);
 }
 
 template <class G, class Field>

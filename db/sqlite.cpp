@@ -71,7 +71,8 @@ void Connection::raise(int code, const char* doing) const {
     Error error{.kind = kind_of(code, cause),
                 .message = "store " + path_ + ": " + sqlite3_errmsg(handle_) + " (code " + std::to_string(code) + ")"};
     if (cause != 0 && (code & 0xff) == SQLITE_IOERR) error.message += std::string(", ") + std::strerror(cause);
-    error.message += std::string(" at: ") + doing;
+    constexpr std::size_t shown_max = 160;  // a migration is a long text, and its start says which one it is
+    error.message += " at: " + std::string(std::string_view(doing).substr(0, shown_max));
     if (error.kind == ErrorKind::busy) error.retry_after = Seconds{1};
     throw SqliteError(std::move(error), code & 0xff);
 }

@@ -28,7 +28,6 @@ constexpr int kOpenAlertsMax = 10'000;
 void set_up_writer(Connection& db) {
     sqlite3_busy_timeout(db.handle(), kBusyTimeoutMs);
     db.run("PRAGMA foreign_keys = ON");
-    db.run("PRAGMA trusted_schema = OFF");
     db.run("PRAGMA temp_store = MEMORY");
     if (db.in_memory()) return db.run("PRAGMA synchronous = OFF");
     db.run("PRAGMA journal_mode = WAL");

@@ -112,11 +112,11 @@ CREATE TABLE machines (
     agent_detail  TEXT NOT NULL,
     -- The whole offer as it was chosen; the columns after it are views into it, for people and for queries.
     offer         TEXT NOT NULL,
-    gpu           TEXT GENERATED ALWAYS AS (offer ->> '$.gpu.canonical') VIRTUAL,
-    gpu_count     INTEGER GENERATED ALWAYS AS (offer ->> '$.gpu_count') VIRTUAL,
-    spot          INTEGER GENERATED ALWAYS AS (offer ->> '$.spot') VIRTUAL,
-    region        TEXT GENERATED ALWAYS AS (offer ->> '$.region') VIRTUAL,
-    host_id       TEXT GENERATED ALWAYS AS (offer ->> '$.host_id') VIRTUAL,
+    gpu           TEXT GENERATED ALWAYS AS (json_extract(offer, '$.gpu.canonical')) VIRTUAL,
+    gpu_count     INTEGER GENERATED ALWAYS AS (json_extract(offer, '$.gpu_count')) VIRTUAL,
+    spot          INTEGER GENERATED ALWAYS AS (json_extract(offer, '$.spot')) VIRTUAL,
+    region        TEXT GENERATED ALWAYS AS (json_extract(offer, '$.region')) VIRTUAL,
+    host_id       TEXT GENERATED ALWAYS AS (json_extract(offer, '$.host_id')) VIRTUAL,
     CHECK ((gone_at IS NULL) = (state NOT IN ('gone')))
 ) STRICT;
 CREATE INDEX machines_live ON machines (id) WHERE state <> 'gone' OR watch = 1;
