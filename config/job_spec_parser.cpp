@@ -1,0 +1,69 @@
+#include "config/job_spec_parser.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "config/job_fields.hpp"
+#include "config/node.hpp"
+
+namespace gf {
+namespace {
+
+Result<Node> read_spec(std::string_view text, SpecFormat format) {
+    if (text.size() > kSpecBytesMax)
+        return fail(ErrorKind::malformed, "the spec is larger than 1 MiB (" + std::to_string(kSpecBytesMax) + " bytes)");
+    return format == SpecFormat::json ? read_json(text) : read_yaml(text);
+}
+
+/// What a single key cannot know.
+void check_across(Walk& walk, const Node& root, const JobDraft& draft) {
+    const auto& r = draft.spec.resources;
+    if (!draft.has_run && root.kind == Node::Kind::mapping)
+        walk.error_at(root.place, ErrorKind::invalid, "run", "run is missing: the command of the job");
+    if (draft.cpu_only != nullptr && r.cpu_only) {
+        const auto excluded = [&](std::string_view key, bool there) {
+            if (there)
+                walk.error_at(draft.cpu_only->place, ErrorKind::invalid, "resources.cpu_only",
+                              "resources.cpu_only: true excludes resources." + std::string(key));
+        };
+        excluded("gpus", draft.gpus != nullptr);
+        excluded("gpu", !r.gpu.empty());
+        excluded("vram", r.vram.has_value());
+        excluded("precision", !r.precision.empty());
+        excluded("nvlink", r.nvlink);
+        excluded("memory_bandwidth", r.memory_bandwidth.has_value());
+        excluded("cuda", !r.cuda.empty());
+        excluded("driver", !r.driver.empty());
+    }
+}
+
+}  // namespace
+
+SpecOutcome check_job_spec(std::string_view text, SpecFormat format, const SpecContext& context) {
+    SpecOutcome outcome;
+    auto root = read_spec(text, format);
+    if (!root) {
+        outcome.errors.push_back(std::move(root).error());
+        return outcome;
+    }
+    Walk walk(kSpecErrorsMax);
+    JobDraft draft;
+    draft.context = &context;
+    draft.spec.name = "job";
+    read_section(walk, *root, job_fields(), draft);
+    check_across(walk, *root, draft);
+    outcome.errors = walk.errors();
+    std::ranges::sort(outcome.errors, {}, [](const Error& e) { return std::tuple(e.line, e.column, e.message); });
+    if (!outcome.errors.empty()) return outcome;
+    if (draft.spec.resources.cpu_only) draft.spec.resources.gpus = 0;
+    outcome.spec = std::move(draft.spec);
+    return outcome;
+}
+
+Result<JobSpec> parse_job_spec(std::string_view text, SpecFormat format, const SpecContext& context) {
+    auto outcome = check_job_spec(text, format, context);
+    if (!outcome.spec) return fail(std::move(outcome.errors.front()));
+    return *std::move(outcome.spec);
+}
+
+}  // namespace gf

@@ -1,0 +1,103 @@
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+#include "config/node.hpp"
+#include "config/node_builder.hpp"
+
+namespace gf {
+namespace {
+
+struct Refused {};  // leaves yaml-cpp's parser once the builder holds an error; never gets out of this file
+
+class Handler final : public YAML::EventHandler {
+ public:
+    Handler(std::string_view text, NodeBuilder& builder) : text_(text), builder_(builder) {}
+
+    void OnDocumentStart(const YAML::Mark&) override {}
+    void OnDocumentEnd() override {}
+
+    void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+        check(mark, "?", anchor);
+        if (builder_.expects_key()) refuse(mark, "a key must be a text");
+        go_on(builder_.null(offset(mark)));
+    }
+    void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { refuse(mark, "aliases (*name) are not allowed"); }
+    void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  const std::string& value) override {
+        check(mark, tag, anchor);
+        const bool quoted = tag == "!";
+        if (!builder_.expects_key()) {
+            go_on(builder_.scalar(value, quoted, offset(mark)));
+            return;
+        }
+        if (value == "<<" && !quoted) refuse(mark, "merge keys (<<) are not allowed");
+        go_on(builder_.key(value, offset(mark)));
+    }
+    void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                         YAML::EmitterStyle::value) override {
+        begin(Node::Kind::sequence, mark, tag, anchor);
+    }
+    void OnSequenceEnd() override { go_on(builder_.end()); }
+    void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                    YAML::EmitterStyle::value) override {
+        begin(Node::Kind::mapping, mark, tag, anchor);
+    }
+    void OnMapEnd() override { go_on(builder_.end()); }
+
+ private:
+    [[nodiscard]] std::size_t offset(const YAML::Mark& mark) const {
+        return mark.pos < 0 ? text_.size() : std::min(static_cast<std::size_t>(mark.pos), text_.size());
+    }
+    void begin(Node::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+        check(mark, tag, anchor);
+        if (builder_.expects_key()) refuse(mark, "a key must be a text");
+        go_on(builder_.begin(kind, offset(mark)));
+    }
+    /// yaml-cpp gives "?" to what has no tag and "!" to quoted scalars; the same "!" written out shows in the text.
+    void check(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+        if (anchor != 0) refuse(mark, "anchors (&name) are not allowed");
+        const std::size_t at = offset(mark);
+        const bool written = at < text_.size() && text_[at] == '!';
+        if ((tag != "?" && tag != "!" && !tag.empty()) || written) refuse(mark, "tags (!name) are not allowed");
+    }
+    [[noreturn]] void refuse(const YAML::Mark& mark, const char* why) {
+        builder_.fail_at(offset(mark), why);
+        throw Refused{};
+    }
+    static void go_on(bool ok) {
+        if (!ok) throw Refused{};
+    }
+
+    std::string_view text_;
+    NodeBuilder& builder_;
+};
+
+}  // namespace
+
+Result<Node> read_yaml(std::string_view text) {
+    if (auto readable = check_readable(text); !readable) return fail(std::move(readable).error());
+    NodeBuilder builder(text);
+    try {
+        std::istringstream stream{std::string(text)};
+        YAML::Parser parser(stream);
+        Handler handler(text, builder);
+        if (parser.HandleNextDocument(handler)) {
+            NodeBuilder ignored(text);
+            Handler second(text, ignored);
+            if (parser.HandleNextDocument(second)) builder.fail_at(text.size(), "more than one document");
+        }
+    } catch (const Refused&) {
+        if (!builder.error()) builder.fail_at(text.size(), "more than one document");
+    } catch (const YAML::Exception& e) {
+        const std::size_t at = e.mark.pos < 0 ? text.size() : static_cast<std::size_t>(e.mark.pos);
+        builder.fail_at(std::min(at, text.size()), "not YAML: " + e.msg);
+    }
+    return builder.take();
+}
+
+}  // namespace gf
