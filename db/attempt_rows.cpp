@@ -59,7 +59,7 @@ std::optional<AttemptRecord> attempt_by_id(Connection& db, const AttemptId& id) 
 
 std::vector<AttemptRecord> live_attempts(Connection& db) {
     static const std::string sql =
-        std::string("SELECT ") + kColumns + " FROM attempts WHERE state <> 'ended' ORDER BY id";
+        std::string("SELECT ") + kColumns + " FROM attempts INDEXED BY attempts_one_live WHERE state <> 'ended' ORDER BY id";
     Query q(db, sql.c_str());
     return all_rows<AttemptRecord>(q, read_row);
 }

@@ -48,14 +48,17 @@ std::vector<TaskRecord> live_tasks(Connection& db) {
 }
 
 std::vector<QueuedTask> queue_page(Connection& db, const QueueCursor& after, int limit, Instant now) {
-    // CROSS JOIN keeps the queue index outside: the order comes from it, and the walk stops at the limit. The cursor is
-    // a range on the priority (which the index can seek to) and an exact condition behind it.
-    static const std::string sql =
-        std::string("SELECT ") + kJobColumns + ", " + kTaskColumns +
-        " FROM tasks CROSS JOIN jobs ON jobs.id = tasks.job "
-        "WHERE tasks.state = 'waiting' AND tasks.priority <= ?1 AND (tasks.priority < ?1 OR tasks.id > ?2) "
-        "AND (tasks.not_before IS NULL OR tasks.not_before <= ?3) AND jobs.state IN ('queued', 'recovering') "
-        "ORDER BY tasks.priority DESC, tasks.id LIMIT ?4";
+    // The rest of the cursor's priority, then the lower ones: as two halves each seeks to its place, where one range with
+    // a condition would walk again over everything before the cursor. CROSS JOIN keeps the queue index outside, so that
+    // the order comes from it and the walk stops at the limit; the plus keeps jobs on its key.
+    static const auto half = [](const char* place) {
+        return std::string("SELECT ") + kJobColumns + ", " + kTaskColumns +
+               " FROM tasks CROSS JOIN jobs ON jobs.id = tasks.job WHERE tasks.state = 'waiting' AND " + place +
+               " AND (tasks.not_before IS NULL OR tasks.not_before <= ?3)"
+               " AND +jobs.state IN ('queued', 'recovering')";
+    };
+    static const std::string sql = half("tasks.priority = ?1 AND tasks.id > ?2") + " UNION ALL " +
+                                   half("tasks.priority < ?1") + " ORDER BY tasks.priority DESC, tasks.id LIMIT ?4";
     const bool from_start = after.task_id.empty();
     Query q(db, sql.c_str());
     q.bind(from_start ? std::numeric_limits<int>::max() : after.priority, after.task_id, now, std::max(limit, 0));
