@@ -5,20 +5,6 @@
 #include "daemon/orchestrator/step.hpp"
 
 namespace gf {
-namespace {
-
-/// A create call that was open when the last process ended may have happened. Nothing is known of when it ended, so it
-/// ends now: settle periods count from here.
-void reopen_calls(MachineRecord& row, Instant now) {
-    if (row.call == CallKind::create) {
-        row.state = MachineState::unknown;
-        row.reason = "create_outcome_unknown";
-        row.call_ended = now;
-    }
-    row.call = CallKind::none;
-}
-
-}  // namespace
 
 Orchestrator::Orchestrator(CoreSettings settings, std::vector<ProviderInfo> providers, std::uint64_t seed,
                            const LiveRows& live, std::map<JobId, std::shared_ptr<const JobSpec>> specs, Instant now)
@@ -36,8 +22,13 @@ Orchestrator::Orchestrator(CoreSettings settings, std::vector<ProviderInfo> prov
         p.capabilities = info.capabilities;
         w.providers.emplace(info.name.get(), std::move(p));
     }
-    for (const JobRecord& row : live.jobs) w.jobs[row.id] = LiveJob{row, specs.contains(row.id) ? specs.at(row.id) : nullptr};
+    for (const JobRecord& row : live.jobs) {
+        // Jobs that only still have a machine on its way out are not live any more.
+        if (is_final(row.state) || row.state == JobState::held || row.state == JobState::queued) continue;
+        w.jobs[row.id] = LiveJob{row, specs.contains(row.id) ? specs.at(row.id) : nullptr};
+    }
     for (const TaskRecord& row : live.tasks) {
+        if (!w.jobs.contains(row.job)) continue;
         LiveTask task;
         task.row = row;
         if (const auto job = w.jobs.find(row.job); job != w.jobs.end() && job->second.row.state == JobState::stopping)
@@ -49,7 +40,6 @@ Orchestrator::Orchestrator(CoreSettings settings, std::vector<ProviderInfo> prov
     for (const MachineRecord& row : live.machines) {
         LiveMachine& machine = w.machines[row.id];
         machine.row = row;
-        reopen_calls(machine.row, now);
         machine.last_heard = now;
         machine.next_call = now;
     }
@@ -87,6 +77,7 @@ RowRequest Orchestrator::wants(const Event& event) const {
 
 Effects Orchestrator::apply(const Event& event, const StoredRows& rows, Instant now) {
     Step step(*world_, now);
+    step.settle_after_start();
     std::visit([&](const auto& e) { step.on(e, rows); }, event);
     return step.take();
 }

@@ -55,6 +55,23 @@ void Step::rent(LiveJob& job, LiveTask& task, const RankedOffer& choice) {
                                     .registry = {}}});
 }
 
+void Step::settle_after_start() {
+    if (!w_.just_started) return;
+    w_.just_started = false;
+    for (auto& [id, machine] : w_.machines) {
+        if (machine.row.call == CallKind::none) continue;
+        const bool create = machine.row.call == CallKind::create;
+        machine.row.call = CallKind::none;
+        if (create && machine.row.state == MachineState::requested) {
+            // It may have happened. Nothing is known of when it ended, so it ends now: settle periods count from here.
+            machine.row.call_ended = now_;
+            move(machine, MachineState::unknown, "create_outcome_unknown", "the daemon stopped during the create call");
+        } else {
+            save(machine);
+        }
+    }
+}
+
 void Step::adopt(LiveMachine& machine, const ProviderMachineId& id, std::string_view how) {
     machine.row.provider_id = id;
     machine.row.absences = 0;
@@ -232,7 +249,8 @@ void Step::call_read(LiveMachine& machine) {
 }
 
 void Step::now_gone(LiveMachine& machine, std::string_view reason) {
-    close_ledger(machine, now_);
+    // What was never seen alive was never billed as far as anybody can tell: the estimate from its create call goes.
+    close_ledger(machine, machine.row.read_alive || !machine.ledger ? now_ : machine.ledger->from);
     release(machine);
     clear_alert("destroy/" + machine.row.id.get());
     move(machine, MachineState::gone, reason);

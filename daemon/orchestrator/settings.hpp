@@ -6,13 +6,12 @@
 #include <set>
 #include <string>
 
+#include "config/settings.hpp"
 #include "model/money.hpp"
 #include "model/strong.hpp"
 #include "model/time.hpp"
 
 namespace gf {
-
-enum class OrphanPolicy : std::uint8_t { report, destroy, adopt };
 
 struct CoreSettings {
     std::string install;                        // 8 characters of [a-z0-9]: the middle of our tags

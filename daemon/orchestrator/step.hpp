@@ -17,6 +17,9 @@ class Step {
     Effects take();
 
 
+    /// The first step after a start: calls that were open when the last process ended.
+    void settle_after_start();
+
     // api.cpp
     void on(const SubmitJob& e, const StoredRows& rows);
     void on(const CommandJob& e, const StoredRows& rows);

@@ -100,6 +100,7 @@ struct World {
     Instant observations_from{};
     std::optional<Instant> store_last_commit;  // as found at start, for the rolled-back check
     bool store_fresh{false};
+    bool just_started{true};                   // open calls of the last process are not settled yet
 };
 
 }  // namespace gf

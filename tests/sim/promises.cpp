@@ -1,0 +1,123 @@
+// What is checked after every step.
+#include <algorithm>
+
+#include "tests/sim/simulation.hpp"
+
+namespace gf::sim {
+
+void Simulation::check_rows(const std::vector<RowChange>& rows) {
+    for (const RowChange& change : rows) {
+        trace_ = (trace_ ^ change.index()) * 1099511628211ULL;
+        if (const auto* machine = std::get_if<PutMachine>(&change)) {
+            rows_[machine->row.id] = machine->row;
+            if (!machine->row.provider_id.empty()) provider_ids_[machine->row.id] = machine->row.provider_id.get();
+            for (const char c : machine->row.reason) trace_ = (trace_ ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+        } else if (const auto* attempt = std::get_if<PutAttempt>(&change)) {
+            const AttemptRecord& row = attempt->row;
+            if (!attempt->was) {
+                ++report_.attempts;
+                auto& numbers = placed_[row.task];
+                if (!numbers.empty() && row.number <= numbers.rbegin()->first)
+                    violated("P2", "attempt number " + std::to_string(row.number) + " is not new");
+                numbers[row.number] = row.machine;
+                if (const auto job = jobs_.find(row.job); job != jobs_.end()) job->second.highest_attempt = row.number;
+            }
+            // P6: only something that really happened ends an attempt as a loss.
+            if (row.state == AttemptState::ended && row.cause &&
+                (*row.cause == Cause::spot_lost || *row.cause == Cause::host_fault)) {
+                const ModelMachine* m = model_of(row.machine);
+                if (m && !m->disturbed && m->presence == Presence::running)
+                    violated("P6", "attempt " + std::to_string(row.number) + " of " + row.job.get() + " was ended as " +
+                                       std::string(text(*row.cause)) + " (" + row.detail + ") though its machine " +
+                                       m->id.get() + " runs undisturbed");
+            }
+        } else if (const auto* checkpoint = std::get_if<PutCheckpoint>(&change)) {
+            if (const auto job = jobs_.find(checkpoint->row.job); job != jobs_.end()) {
+                if (checkpoint->row.generation != job->second.committed_generation + 1)
+                    violated("P3", "generation jumped to " + std::to_string(checkpoint->row.generation));
+                if (checkpoint->row.step < job->second.committed_step)
+                    violated("P3", "work went back from step " + std::to_string(job->second.committed_step) + " to " +
+                                       std::to_string(checkpoint->row.step));
+                job->second.committed_generation = checkpoint->row.generation;
+                job->second.committed_step = checkpoint->row.step;
+            }
+        }
+    }
+}
+
+void Simulation::check_fleet() {
+    // P1: a machine that exists is on the books, and if nobody needs it, it is being destroyed.
+    for (auto& p : providers_)
+        for (const auto& [pid, m] : p->machines()) {
+            if (!ModelProvider::exists(m) || m.dies_at) continue;
+            const MachineId id{parse_machine_tag(m.tag).machine_id};
+            const auto row = rows_.find(id);
+            if (row == rows_.end()) violated("P1", pid + " exists and no row was ever written for it");
+            if (row->second.state == MachineState::gone && !row->second.watch)
+                violated("P1", pid + " exists and its row says gone (" + row->second.reason + ")");
+        }
+    // P2: at most one machine holds the current attempt of a task.
+    if (!core_) return;
+    std::map<TaskId, int> holders;
+    for (const auto& [id, machine] : core_->world().machines) {
+        const auto& row = machine.row;
+        if (row.state != MachineState::busy && row.state != MachineState::draining) continue;
+        const auto task = core_->world().tasks.find(row.task);
+        if (task != core_->world().tasks.end() && task->second.row.attempt == row.attempt && task->second.attempt &&
+            ++holders[row.task] > 1)
+            violated("P2", "two machines hold the current attempt of " + row.task.get());
+    }
+    // P7: whatever was acknowledged is in the store. All of them every ten minutes, and after each crash.
+    if (unix_millis(now_) / 1000 % 600 != 0 && now_ - daemon_up_ > Seconds{2}) return;
+    for (const std::string& id : acknowledged_) {
+        const auto job = store_->reader().job(JobId{id});
+        if (!job || !*job) violated("P7", id + " was acknowledged and is not in the store");
+    }
+}
+
+void Simulation::check_settled() {
+    for (auto& p : providers_)
+        for (const auto& [pid, m] : p->machines()) {
+            if (ModelProvider::exists(m)) violated("P1 liveness", pid + " (" + m.tag + ") still exists at the end");
+            report_.billed_micros += m.gpu_bill_micros_ms / 3'600'000;
+        }
+    report_.jobs = static_cast<int>(jobs_.size());
+    for (const auto& [id, user] : jobs_) {
+        const auto job = store_->reader().job(id);
+        if (!job || !*job) violated("P7", id.get() + " was acknowledged and is not in the store");
+        switch ((*job)->state) {
+            case JobState::succeeded: ++report_.succeeded; break;
+            case JobState::failed: ++report_.failed; break;
+            case JobState::cancelled: ++report_.cancelled; break;
+            case JobState::held: ++report_.held; break;
+            default:
+                violated("liveness", id.get() + " is still " + std::string(text((*job)->state)) + " (" + (*job)->reason + ", " +
+                                         (*job)->detail + ") after twelve calm hours");
+        }
+        if ((*job)->state == JobState::succeeded && user.accepted_outputs_attempt == 0)
+            violated("truth", id.get() + " succeeded without an accepted output");
+        const auto reserved = store_->reader().reservations(id);
+        for (const auto& held : *reserved)
+            if (!held.released_at && !rows_.at(held.machine).watch)
+                violated("P5", "money is still reserved for " + held.machine.get());
+    }
+    const auto ledger = store_->reader().ledger(JobId{}, instant_of(0), now_ + Seconds{1});
+    if (!ledger) violated("store", ledger.error().message);
+    for (const auto& row : *ledger) {
+        if (!row.until) {
+            if (const ModelMachine* m = model_of(row.machine); m && !rows_.at(row.machine).watch)
+                violated("P4", "the ledger of " + row.machine.get() + " is still open");
+            continue;
+        }
+        report_.ledger_micros += cost(row.gpu_rate + row.disk_rate, *row.until - row.from).micros;
+    }
+    for (auto& p : providers_) report_.creates += p->creates;
+    // P4 in an undisturbed world: within 1 % plus, for each machine, one poll and the confirmation of its end.
+    if (seed_ % 8 == 0) {
+        const std::int64_t slack = report_.billed_micros / 100 + report_.creates * cost(UsdPerHour{720'000}, Seconds{30}).micros;
+        if (std::abs(report_.ledger_micros - report_.billed_micros) > slack)
+            violated("P4", "the ledger says " + dollars(report_.ledger_micros) + ", the provider billed " + dollars(report_.billed_micros));
+    }
+}
+
+}  // namespace gf::sim

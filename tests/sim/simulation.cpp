@@ -1,0 +1,354 @@
+#include "tests/sim/simulation.hpp"
+
+#include <algorithm>
+
+namespace gf::sim {
+namespace {
+
+constexpr Millis kTick = Seconds{1};
+
+RequestId* request_of(Event& event) {
+    return std::visit(
+        [](auto& e) -> RequestId* {
+            if constexpr (requires { e.request; }) return &e.request;
+            else return nullptr;
+        },
+        event);
+}
+
+/// What a provider answers to a call that reached it at `now`.
+Event made(ModelProvider& p, const CallOffers& e, Instant began, Instant now, Instant ended) {
+    return OffersSeen{e.provider, began, ended, p.offers(now)};
+}
+Event made(ModelProvider& p, const CallList& e, Instant began, Instant now, Instant ended) {
+    return ListingSeen{e.provider, began, ended, p.list(now)};
+}
+Event made(ModelProvider& p, const CallLaunch& e, Instant began, Instant now, Instant ended) {
+    return LaunchEnded{e.machine, e.call_seq, began, ended, p.launch(e.request, now)};
+}
+Event made(ModelProvider& p, const CallRead& e, Instant began, Instant, Instant ended) {
+    return ReadEnded{e.machine, e.call_seq, began, ended, p.read(e.id)};
+}
+Event made(ModelProvider& p, const CallDestroy& e, Instant began, Instant now, Instant ended) {
+    return DestroyEnded{e.machine, e.call_seq, began, ended, p.destroy(e.id, now)};
+}
+
+}  // namespace
+
+Simulation::Simulation(std::uint64_t seed) : seed_(seed), rng_(seed * 0x9e3779b97f4a7c15ULL + 1), now_(instant_of(1'790'000'000'000)) {
+    // Swarm: each kind of trouble is on in about a third of the runs; every eighth run has none at all.
+    if (seed % 8 != 0) {
+        for (bool* fault : {&faults_.create_effect_then_error, &faults_.create_error_no_effect, &faults_.create_id_then_nothing,
+                            &faults_.create_error_with_id, &faults_.no_capacity, &faults_.listing_fails, &faults_.listing_lies,
+                            &faults_.read_fails, &faults_.destroy_fails, &faults_.destroy_lost, &faults_.offers_fail,
+                            &faults_.taken_back, &faults_.host_dies, &faults_.machine_stops, &faults_.manual_delete,
+                            &faults_.agent_partition, &faults_.container_restart, &faults_.never_boots, &faults_.slow_answers,
+                            &faults_.user_errors, &faults_.daemon_crash, &faults_.commit_fails, &faults_.clock_jumps})
+            *fault = rng_.below(3) == 0;
+    }
+    settings_.install = "simsim00";
+    settings_.cloud_reachable = true;
+    settings_.usd_per_hour_max.reset();
+    settings_.settle = {{"alpha", Seconds{60}}, {"beta", Seconds{90}}};
+    settings_.orphans = OrphanPolicy::destroy;
+    auto store = open_sqlite_store(":memory:");
+    GF_ASSERT(store.has_value());
+    store_ = std::move(*store);
+    // Listings lag by less than the settle time: that is what the settle time is for.
+    providers_.push_back(std::make_unique<ModelProvider>(ProviderName{"alpha"}, false, rng_, faults_, Seconds{50}));
+    providers_.push_back(std::make_unique<ModelProvider>(ProviderName{"beta"}, true, rng_, faults_, Seconds{80}));
+    load();
+}
+
+Simulation::~Simulation() = default;
+
+void Simulation::violated(std::string_view promise, const std::string& what) {
+    throw Violation{std::string(promise) + " broken, seed " + std::to_string(seed_) + " at +" +
+                    duration_text(std::chrono::floor<Seconds>(now_ - instant_of(1'790'000'000'000))) + ": " + what};
+}
+
+ModelProvider& Simulation::provider(const ProviderName& name) {
+    for (auto& p : providers_)
+        if (p->name() == name) return *p;
+    GF_ASSERT(false);
+    return *providers_.front();
+}
+
+ModelMachine* Simulation::model_of(const MachineId& id) {
+    const auto known = provider_ids_.find(id);
+    for (auto& p : providers_)
+        for (auto& [pid, m] : p->machines())
+            if ((known != provider_ids_.end() && pid == known->second) || m.tag == machine_tag(settings_.install, id.get())) return &m;
+    return nullptr;
+}
+
+void Simulation::at(Instant when, std::function<void()> what) { todo_.emplace(when, std::move(what)); }
+
+Millis Simulation::latency() {
+    const std::uint64_t top = faults_on_ && faults_.slow_answers && rng_.below(5) == 0 ? 60'000 : 800;
+    return Millis{static_cast<std::int64_t>(20 + rng_.below(top))};
+}
+
+void Simulation::load() {
+    auto live = store_->load_live();
+    if (!live) violated("store", live.error().message);
+    std::map<JobId, std::shared_ptr<const JobSpec>> specs;
+    for (const auto& job : live->jobs)
+        for (const auto& [id, user] : jobs_)
+            if (user.key == job.spec) specs[job.id] = user.spec;
+    std::vector<Orchestrator::ProviderInfo> infos;
+    for (const auto& p : providers_) infos.push_back({p->name(), Capabilities{.spot = p->spot()}});
+    core_ = std::make_unique<Orchestrator>(settings_, std::move(infos), rng_.next(), *live, std::move(specs), now_);
+}
+
+StoredRows Simulation::rows_for(const RowRequest& want) {
+    StoredRows rows;
+    Reader& reader = store_->reader();
+    if (!want.idempotency_key.empty())
+        if (auto found = reader.idempotency(want.principal, want.idempotency_key)) rows.idempotency = *found;
+    if (!want.job.empty()) {
+        if (auto found = reader.job(want.job)) rows.job = *found;
+        if (auto found = reader.tasks(want.job)) rows.tasks = *found;
+        if (const auto user = jobs_.find(want.job); user != jobs_.end()) rows.spec = user->second.spec;
+    }
+    for (const auto& id : want.machines)
+        if (auto found = reader.machine(id); found && *found) rows.machines.push_back(**found);
+    if (!want.checkpoint_of.empty())
+        if (auto found = reader.newest_checkpoint(want.checkpoint_of, 0)) rows.checkpoint = *found;
+    return rows;
+}
+
+void Simulation::crash(std::string_view) {
+    ++report_.crashes;
+    ++epoch_;
+    core_.reset();
+    waiting_.clear();
+    for (auto& [id, agent] : agents_) agent.connected = false;
+    daemon_up_ = now_ + Millis{static_cast<std::int64_t>(500 + rng_.below(90'000))};
+    at(daemon_up_, [this] { load(); });
+}
+
+void Simulation::deliver(Event event) {
+    if (!core_) return;  // the process is down: whoever called gets no answer
+    ++report_.steps;
+    Effects out = core_->apply(event, rows_for(core_->wants(event)), now_);
+    if (!out.rows.empty()) {
+        if (chance(faults_.commit_fails, 3)) {
+            // Nothing of this batch happened: no effect is let out, the live state is rebuilt.
+            ++report_.failed_commits;
+            load();
+            for (auto& [id, agent] : agents_) agent.connected = false;
+            if (RequestId* id = request_of(event); id && *id) {
+                waiting_.erase(*id);
+            } else if (!std::holds_alternative<Tick>(event) && !std::holds_alternative<QueuePage>(event)) {
+                later(Millis{100}, [this, event, epoch = epoch_] { if (epoch == epoch_) deliver(event); });
+            }
+            return;
+        }
+        if (chance(faults_.daemon_crash, 1)) {  // killed before the commit
+            ++report_.kill_points;
+            crash("before commit");
+            return;
+        }
+        auto committed = store_->commit(out.rows);
+        if (!committed) violated("store", committed.error().message);
+        check_rows(out.rows);
+    }
+    std::vector<Effect> effects = std::move(out.after_commit);
+    if (chance(faults_.daemon_crash, 2) && !effects.empty()) {
+        // Killed between the commit and some effect: those before the kill point were let out.
+        ++report_.kill_points;
+        effects.resize(rng_.below(effects.size()));
+        release(std::move(effects));
+        crash("between effects");
+        return;
+    }
+    release(std::move(effects));
+}
+
+void Simulation::release(std::vector<Effect> effects) {
+    for (auto& effect : effects) {
+        if (auto* reply = std::get_if<Reply>(&effect)) {
+            answered(reply->to, reply->result);
+        } else if (auto* message = std::get_if<SendToAgent>(&effect)) {
+            later(Millis{10}, [this, id = message->machine, m = message->message, epoch = epoch_] {
+                if (epoch == epoch_) agent_hears(id, m);
+            });
+        } else if (auto* closing = std::get_if<CloseAgent>(&effect)) {
+            close_agent(closing->machine);
+        } else if (std::holds_alternative<ReadQueue>(effect)) {
+            later(Millis{2}, [this, want = std::get<ReadQueue>(effect), epoch = epoch_] {
+                if (epoch != epoch_ || !core_) return;
+                QueuePage page;
+                auto rows = store_->reader().queue(want.after, want.limit, now_);
+                if (!rows) violated("store", rows.error().message);
+                page.full = static_cast<int>(rows->size()) == want.limit;
+                for (auto& row : *rows) {
+                    const auto user = jobs_.find(row.job.id);
+                    page.items.push_back({row, user == jobs_.end() ? nullptr : user->second.spec});
+                }
+                deliver(std::move(page));
+            });
+        } else if (!std::holds_alternative<Note>(effect)) {
+            release_call(effect);
+        }
+    }
+}
+
+void Simulation::release_call(Effect& effect) {
+    // The call takes effect at the provider some time later, the answer comes later still; a daemon that has died
+    // meanwhile never hears it, but the effect stands.
+    const Millis there = latency();
+    const Millis back = latency();
+    const int epoch = epoch_;
+    const auto answer = [this, epoch, back](Event event) {
+        later(back, [this, epoch, event = std::move(event)] { if (epoch == epoch_) deliver(event); });
+    };
+    const Instant began = now_;
+    std::visit(
+        [&](auto& e) {
+            if constexpr (requires { made(provider(e.provider), e, began, began, began); })
+                later(there, [this, e, began, back, answer] { answer(made(provider(e.provider), e, began, now_, now_ + back)); });
+        },
+        effect);
+}
+
+void Simulation::submit() {
+    UserJob job;
+    job.spec = std::make_shared<JobSpec>();
+    job.key = "spec" + std::to_string(jobs_.size() + acknowledged_.size() + static_cast<std::size_t>(next_request_));
+    job.spec->name = job.key;
+    job.spec->run = "train";
+    job.spec->resources.disk = Bytes{20 * kGB};
+    job.spec->resources.spot = static_cast<SpotChoice>(rng_.below(3));
+    job.spec->checkpoint.declared = rng_.below(4) != 0;
+    job.spec->checkpoint.every = Seconds{static_cast<std::int64_t>(60 + rng_.below(240))};
+    job.spec->checkpoint.grace = Seconds{30};
+    job.spec->retry.user_error = static_cast<int>(rng_.below(3));
+    if (rng_.below(10) == 0) job.spec->limits.duration = Seconds{static_cast<std::int64_t>(300 + rng_.below(3000))};
+    job.work_s = static_cast<std::int64_t>(30 + rng_.below(2400));
+    job.errs = faults_.user_errors && rng_.below(4) == 0;
+    const std::string idempotency = rng_.below(2) == 0 ? "key-" + job.key : "";
+    SubmitJob event{.request = 0, .spec_text = job.key, .spec_is_yaml = false, .spec = job.spec, .principal = "user",
+                    .local_allowed = false, .idempotency_key = idempotency, .body_sha256 = job.key};
+    const auto send = [this, job](SubmitJob e) {
+        e.request = next_request_++;
+        waiting_[e.request] = [this, job](const ApiResult& result) {
+            if (result.status != 201) return;
+            UserJob known = job;
+            const auto begin = result.json.find("job_");
+            known.id = JobId{result.json.substr(begin, 30)};
+            acknowledged_.insert(known.id.get());
+            if (!jobs_.contains(known.id)) jobs_[known.id] = known;
+        };
+        deliver(std::move(e));
+    };
+    send(event);
+    // A client that got no answer asks again with the same key.
+    if (!idempotency.empty() && rng_.below(3) == 0) later(Seconds{2}, [send, event] { send(event); });
+}
+
+void Simulation::answered(RequestId request, const ApiResult& result) {
+    const auto found = waiting_.find(request);
+    if (found == waiting_.end()) return;
+    const auto then = std::move(found->second);
+    waiting_.erase(found);
+    then(result);
+}
+
+void Simulation::trouble() {
+    for (auto& p : providers_)
+        for (auto& [id, m] : p->machines()) {
+            if (!ModelProvider::exists(m) || m.dies_at) continue;
+            const bool on = m.presence == Presence::running || m.presence == Presence::booting;
+            if (on && m.offer.spot && chance(faults_.taken_back, 4)) {
+                m.presence = Presence::stopped;
+                m.disturbed = true;
+            } else if (m.presence == Presence::stopped && m.offer.spot && chance(faults_.taken_back, 20)) {
+                m.presence = Presence::running;  // wins its bid again by itself
+                ++m.boots;
+            } else if (on && chance(faults_.host_dies, 2)) {
+                m.disturbed = true;
+                m.dies_at = now_;
+            } else if (on && !m.offer.spot && chance(faults_.machine_stops, 2)) {
+                m.presence = Presence::stopped;
+                m.disturbed = true;
+            } else if (chance(faults_.manual_delete, 1)) {
+                m.disturbed = true;
+                m.dies_at = now_;
+            } else if (on && chance(faults_.container_restart, 1)) {
+                ++m.boots;
+                m.disturbed = true;
+            }
+            if (const auto agent = agents_.find(id); agent != agents_.end() && chance(faults_.agent_partition, 2)) {
+                const bool very_long = rng_.below(6) == 0;
+                agent->second.partitioned_until = now_ + Seconds{static_cast<std::int64_t>(very_long ? 2400 : 30 + rng_.below(400))};
+                if (very_long) m.disturbed = true;
+                if (agent->second.connected) {
+                    agent->second.connected = false;
+                    deliver(AgentDisconnected{agent->second.id, agent->second.boot});
+                }
+            }
+        }
+    if (core_ && chance(faults_.daemon_crash, 2)) crash("kill -9");
+    if (core_ && chance(faults_.clock_jumps, 2)) {
+        now_ += Seconds{static_cast<std::int64_t>(10 + rng_.below(3000))};  // a suspend: nobody did anything meanwhile
+        for (auto& [id, agent] : agents_) {
+            agent.worked_to = now_;
+            agent.phase_ends = std::max(agent.phase_ends, now_);
+        }
+        deliver(ClockJumped{"suspend"});
+    }
+}
+
+Report Simulation::run() {
+    const int wanted = 2 + static_cast<int>(rng_.below(5));
+    const Instant begin = now_;
+    for (int i = 0; i < wanted; ++i)
+        at(begin + Seconds{static_cast<std::int64_t>(rng_.below(600))}, [this] { submit(); });
+    if (rng_.below(2) == 0)
+        at(begin + Seconds{static_cast<std::int64_t>(30 + rng_.below(2000))}, [this] {
+            if (jobs_.empty()) return;
+            auto it = jobs_.begin();
+            std::advance(it, static_cast<std::ptrdiff_t>(rng_.below(jobs_.size())));
+            const JobVerb verb = rng_.below(3) == 0 ? JobVerb::hold : JobVerb::cancel;
+            deliver(CommandJob{next_request_++, it->first, verb, "user"});
+            if (verb == JobVerb::hold)
+                later(Seconds{600}, [this, id = it->first] { deliver(CommandJob{next_request_++, id, JobVerb::release, "user"}); });
+        });
+    const Instant calm = begin + std::chrono::minutes{90};
+    const Instant end = calm + std::chrono::hours{12};
+    while (now_ < end) {
+        if (faults_on_ && now_ >= calm) {
+            faults_on_ = false;
+            for (auto& p : providers_) p->faults_on = false;
+        }
+        const Instant step_to = now_ + kTick;
+        while (!todo_.empty() && todo_.begin()->first <= step_to) {
+            now_ = std::max(now_, todo_.begin()->first);
+            for (auto& p : providers_) p->advance(now_);
+            const auto what = std::move(todo_.begin()->second);
+            todo_.erase(todo_.begin());
+            what();
+        }
+        now_ = std::max(now_, step_to);
+        for (auto& p : providers_) p->advance(now_);
+        if (faults_on_) trouble();
+        agents();
+        deliver(Tick{});
+        check_fleet();
+        if (!faults_on_ && now_ > calm + std::chrono::minutes{5} && core_ && core_->world().jobs.empty() &&
+            core_->world().queued_jobs == 0 &&
+            std::ranges::all_of(core_->world().machines, [](const auto& m) { return m.second.row.state == MachineState::gone || m.second.row.watch; }) &&
+            std::ranges::none_of(providers_, [](const auto& p) {
+                return std::ranges::any_of(p->machines(), [](const auto& m) { return ModelProvider::exists(m.second); });
+            }))
+            break;
+    }
+    check_settled();
+    report_.simulated_hours = std::chrono::duration<double, std::ratio<3600>>(now_ - begin).count();
+    report_.trace_hash = std::to_string(trace_);
+    return report_;
+}
+
+}  // namespace gf::sim

@@ -1,0 +1,129 @@
+// The deterministic simulation: the real orchestrator and the real store (in memory) against modelled providers, agents,
+// users and time, all from one seed. The promises are checked after every step while faults are on; then the faults stop
+// and everything must settle.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "daemon/orchestrator/orchestrator.hpp"
+#include "tests/sim/model_provider.hpp"
+
+namespace gf::sim {
+
+/// A promise that did not hold. The text names the promise, the seed and what was seen.
+struct Violation {
+    std::string text;
+};
+
+struct Report {
+    int jobs{0}, succeeded{0}, failed{0}, cancelled{0}, held{0};
+    int creates{0}, attempts{0}, checkpoints{0}, crashes{0}, failed_commits{0}, kill_points{0};
+    std::int64_t steps{0};
+    std::int64_t billed_micros{0}, ledger_micros{0};
+    double simulated_hours{0};
+    std::string trace_hash;  // same seed, same trace
+};
+
+class Simulation {
+ public:
+    explicit Simulation(std::uint64_t seed);
+    ~Simulation();
+    /// Runs both phases. Throws Violation.
+    Report run();
+
+ private:
+    struct Agent {
+        std::string machine;           // provider machine id
+        MachineId id;
+        std::string boot;
+        bool connected{false};
+        Instant next{};                // next thing it does
+        Instant partitioned_until{};
+        std::int64_t seq{0};
+        std::map<std::int64_t, agent_protocol::FromAgentBody> unacked;
+        // The attempt it holds.
+        std::optional<agent_protocol::Lease> lease;
+        std::string state;             // "", preparing, running, exited
+        Instant phase_ends{};
+        Instant next_checkpoint{};
+        std::int64_t step{0};          // seconds of work done
+        Instant worked_to{};
+        bool fenced{false};
+        int manifests{0};
+        std::string open_manifest;     // offered, not yet answered
+        std::int64_t open_step{0};
+        bool output_sent{false};
+        bool stop_asked{false};
+        bool drained{false};
+    };
+    struct UserJob {
+        JobId id;
+        std::string key;
+        std::shared_ptr<JobSpec> spec;
+        std::int64_t work_s{0};
+        bool errs{false};
+        std::int64_t committed_step{0};
+        std::int64_t committed_generation{0};
+        int highest_attempt{0};
+        int accepted_outputs_attempt{0};
+    };
+
+    // harness
+    void at(Instant when, std::function<void()> what);
+    void later(Millis d, std::function<void()> what) { at(now_ + d, std::move(what)); }
+    void deliver(Event event);
+    StoredRows rows_for(const RowRequest& want);
+    void release(std::vector<Effect> effects);
+    void release_call(Effect& effect);
+    void crash(std::string_view why);
+    void load();
+    Millis latency();
+    bool chance(bool on, unsigned per_mille) { return faults_on_ && on && rng_.below(1000) < per_mille; }
+    // users, nature, agents
+    void submit();
+    void answered(RequestId request, const ApiResult& result);
+    void trouble();
+    void agents();
+    void drive(Agent& agent, ModelMachine& machine);
+    void say(Agent& agent, agent_protocol::FromAgentBody body, bool keep);
+    void offer_checkpoint(Agent& agent);
+    void agent_hears(const MachineId& id, const agent_protocol::ToAgent& message);
+    void agent_gets_lease(Agent& agent, const agent_protocol::Lease& lease);
+    void close_agent(const MachineId& id);
+    void exit_agent(Agent& agent, std::optional<int> code, std::string reason);
+    // checks
+    void check_rows(const std::vector<RowChange>& rows);
+    void check_fleet();
+    void check_settled();
+    [[noreturn]] void violated(std::string_view promise, const std::string& what);
+    ModelMachine* model_of(const MachineId& id);
+    ModelProvider& provider(const ProviderName& name);
+
+    std::uint64_t seed_;
+    Entropy rng_;
+    Faults faults_;
+    bool faults_on_{true};
+    Instant now_;
+    Instant daemon_up_{};              // down before this
+    int epoch_{0};                     // of the daemon process: answers to an older one are lost
+    std::unique_ptr<Store> store_;
+    std::unique_ptr<Orchestrator> core_;
+    CoreSettings settings_;
+    std::vector<std::unique_ptr<ModelProvider>> providers_;
+    std::multimap<Instant, std::function<void()>> todo_;
+    std::map<std::string, Agent> agents_;               // by provider machine id
+    std::map<JobId, UserJob> jobs_;
+    std::map<RequestId, std::function<void(const ApiResult&)>> waiting_;
+    RequestId next_request_{1};
+    std::set<std::string> acknowledged_;                // job ids of a 201
+    std::map<TaskId, std::map<int, MachineId>> placed_; // attempt number -> machine, from committed rows
+    std::map<MachineId, std::string> provider_ids_;     // from committed rows
+    std::map<MachineId, MachineRecord> rows_;           // last committed row of each machine
+    std::uint64_t trace_{1469598103934665603ULL};
+    Report report_;
+};
+
+}  // namespace gf::sim
