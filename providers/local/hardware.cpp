@@ -1,0 +1,156 @@
+#include "providers/local/hardware.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sched.h>
+#include <spawn.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+
+namespace gf::local {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+constexpr std::chrono::seconds kSmiPatience{15};
+constexpr std::size_t kOutputMax = 1U << 20U;
+
+struct Output {
+    bool missing{false};  // no such program
+    bool hung{false};
+    int exit_code{0};
+    std::string text;
+};
+
+/// Runs a program with its standard output captured, killed after the patience.
+Output capture(const std::string& program, std::vector<std::string> arguments) {
+    Output out;
+    std::array<int, 2> pipe{};
+    if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return {.hung = true, .text = {}};
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, pipe[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    std::vector<char*> argv;
+    std::string name = program;
+    argv.push_back(name.data());
+    for (auto& a : arguments) argv.push_back(a.data());
+    argv.push_back(nullptr);
+    pid_t pid = 0;
+    const int error = ::posix_spawnp(&pid, program.c_str(), &actions, nullptr, argv.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    ::close(pipe[1]);
+    if (error != 0) {
+        ::close(pipe[0]);
+        out.missing = true;
+        return out;
+    }
+    const auto until = Steady::now() + kSmiPatience;
+    std::array<char, 4096> buffer{};
+    for (;;) {
+        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Steady::now()).count();
+        pollfd waiting{.fd = pipe[0], .events = POLLIN, .revents = 0};
+        const int ready = left > 0 ? ::poll(&waiting, 1, static_cast<int>(left)) : 0;
+        if (ready < 0 && errno == EINTR) continue;
+        if (ready <= 0) {
+            out.hung = true;
+            break;
+        }
+        const auto bytes = ::read(pipe[0], buffer.data(), buffer.size());
+        if (bytes < 0 && errno == EINTR) continue;
+        if (bytes <= 0 || out.text.size() > kOutputMax) break;
+        out.text.append(buffer.data(), static_cast<std::size_t>(bytes));
+    }
+    ::close(pipe[0]);
+    if (out.hung) ::kill(pid, SIGKILL);
+    int status = 0;
+    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    out.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+    return out;
+}
+
+std::string_view trimmed(std::string_view s) {
+    while (s.starts_with(' ')) s.remove_prefix(1);
+    while (s.ends_with(' ') || s.ends_with('\r')) s.remove_suffix(1);
+    return s;
+}
+
+int usable_cpus() {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (::sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+    return static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+}  // namespace
+
+std::vector<Card> parse_cards(std::string_view csv) {
+    std::vector<Card> cards;
+    for (std::size_t at = 0; at < csv.size();) {
+        const auto end = std::min(csv.find('\n', at), csv.size());
+        const auto line = csv.substr(at, end - at);
+        at = end + 1;
+        std::vector<std::string_view> columns;
+        for (std::size_t c = 0; c <= line.size();) {
+            const auto comma = std::min(line.find(',', c), line.size());
+            columns.push_back(trimmed(line.substr(c, comma - c)));
+            c = comma + 1;
+        }
+        if (columns.size() < 4 || columns[1].empty()) continue;
+        Card card{.uuid = std::string(columns[0]), .name = std::string(columns[1]), .memory = {}, .driver = std::string(columns[3])};
+        if (!card.uuid.starts_with("GPU-") && !card.uuid.starts_with("MIG-")) card.uuid = std::to_string(cards.size());
+        std::int64_t mib = 0;
+        const auto [stop, error] = std::from_chars(columns[2].data(), columns[2].data() + columns[2].size(), mib);
+        if (error == std::errc{} && mib > 0) card.memory = Bytes{mib * kMiB};
+        cards.push_back(std::move(card));
+    }
+    return cards;
+}
+
+std::string parse_cuda_version(std::string_view table) {
+    constexpr std::string_view label = "CUDA Version:";
+    const auto at = table.find(label);
+    if (at == std::string_view::npos) return {};
+    auto rest = trimmed(table.substr(at + label.size(), 32));
+    return std::string(rest.substr(0, rest.find_first_not_of("0123456789.")));
+}
+
+Result<Hardware> probe_hardware(const std::string& nvidia_smi, const std::string& folder) {
+    Hardware h;
+    const auto query = capture(nvidia_smi, {"--query-gpu=uuid,name,memory.total,driver_version", "--format=csv,noheader,nounits"});
+    if (query.hung)
+        return fail(ErrorKind::unavailable, fmt::format("local: {} did not answer within {} s", nvidia_smi, kSmiPatience.count()));
+    if (!query.missing && query.exit_code != 0 && query.exit_code != 127) {
+        h.gpu_trouble = fmt::format("nvidia-smi ended with {}", query.exit_code);
+    } else if (!query.missing && query.exit_code == 0) {
+        h.cards = parse_cards(query.text);
+        if (h.cards.empty())
+            h.gpu_trouble = "nvidia-smi shows no GPU";
+        else
+            h.cuda = parse_cuda_version(capture(nvidia_smi, {}).text);
+    }
+    h.cpus = usable_cpus();
+    h.memory = Bytes{static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE)};
+    struct statvfs disk{};
+    if (::statvfs(folder.c_str(), &disk) != 0)
+        return fail(ErrorKind::io, fmt::format("local: the free disk of {} cannot be read", folder));
+    h.disk_free = Bytes{static_cast<std::int64_t>(disk.f_bavail * disk.f_frsize)};
+    utsname names{};
+    ::uname(&names);
+    h.host = names.nodename;
+    const std::string_view machine = names.machine;
+    h.arch = machine == "x86_64" ? "amd64" : machine == "aarch64" ? "arm64" : std::string(machine);
+    return h;
+}
+
+}  // namespace gf::local

@@ -1,0 +1,196 @@
+#include "providers/pacer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+namespace gf {
+namespace {
+
+constexpr Millis kHintMax{std::chrono::hours{1}};
+constexpr int kWakeUpsMax = 100;  // a waiter looks again after each sleep; a 429 of another thread may have moved its slot
+
+/// Calls that a window keeps back from this urgency, at most a quarter of the quota. A search may not take the calls
+/// that ten destroys would need.
+std::int64_t reserve(Urgency u, std::int64_t quota) {
+    std::int64_t calls = 0;
+    switch (u) {
+        case Urgency::destroy: calls = 0; break;
+        case Urgency::machine: calls = 2; break;
+        case Urgency::listing: calls = 5; break;
+        case Urgency::search: calls = 10; break;
+    }
+    return quota > 0 ? std::min(calls, quota / 4) : calls;
+}
+
+std::string folded(std::string_view text) {
+    std::string out(text);
+    std::ranges::transform(out, out.begin(), [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
+    return out;
+}
+
+/// Reads "4.5" at the start of `text` as milliseconds of seconds.
+std::optional<Millis> seconds_at(std::string_view text) {
+    std::size_t at = 0;
+    while (at < text.size() && (text[at] == ' ' || text[at] == '=' || text[at] == ':')) ++at;
+    std::int64_t whole = 0;
+    const auto* begin = text.data() + at;
+    const auto [end, error] = std::from_chars(begin, text.data() + text.size(), whole);
+    if (error != std::errc{} || whole < 0) return std::nullopt;
+    std::int64_t millis = std::min<std::int64_t>(whole, kHintMax.count()) * 1000;
+    const auto* p = end;
+    if (p < text.data() + text.size() && *p == '.') {
+        std::int64_t unit = 100;
+        for (++p; p < text.data() + text.size() && *p >= '0' && *p <= '9'; ++p, unit /= 10) millis += (*p - '0') * unit;
+    }
+    return std::min(Millis{millis}, kHintMax);
+}
+
+/// "endpoint threshold=4.5" in a 429 text: the interval that this endpoint wants.
+std::optional<Millis> threshold_in(std::string_view body) {
+    constexpr std::string_view word = "threshold=";
+    const auto at = body.find(word);
+    return at == std::string_view::npos ? std::nullopt : seconds_at(body.substr(at + word.size()));
+}
+
+std::optional<std::int64_t> parameter(std::string_view item, std::string_view name) {
+    const auto key = fmt::format(";{}=", name);
+    std::string packed;
+    for (const char c : item)
+        if (c != ' ') packed += c;
+    const auto at = packed.find(key);
+    if (at == std::string::npos) return std::nullopt;
+    std::int64_t value = 0;
+    const auto* begin = packed.data() + at + key.size();
+    const auto [end, error] = std::from_chars(begin, packed.data() + packed.size(), value);
+    return error == std::errc{} ? std::optional(value) : std::nullopt;
+}
+
+std::vector<std::string_view> items(std::string_view list) {
+    std::vector<std::string_view> out;
+    for (std::size_t at = 0; at < list.size();) {
+        const auto comma = std::min(list.find(',', at), list.size());
+        auto item = list.substr(at, comma - at);
+        while (item.starts_with(' ')) item.remove_prefix(1);
+        if (!item.empty()) out.push_back(item);
+        at = comma + 1;
+    }
+    return out;
+}
+
+std::string_view window_name(std::string_view item) { return item.substr(0, item.find(';')); }
+
+}  // namespace
+
+Pacer::Pacer(Clock& clock, std::uint64_t seed, PacerRules rules)
+    : clock_(clock), rules_(std::move(rules)), entropy_(seed) {
+    for (const auto& rule : rules_.endpoints) endpoints_[rule.name].rule = rule;
+}
+
+Pacer::Endpoint& Pacer::endpoint(std::string_view name) {
+    const auto it = endpoints_.find(name);
+    GF_ASSERT(it != endpoints_.end());
+    return it->second;
+}
+
+Instant Pacer::earliest(const Endpoint& e, Instant now) const {
+    auto at = std::max({now, e.next, e.blocked_until, account_blocked_until_});
+    for (const auto& [name, window] : windows_)
+        if (window.resets_at > now && window.remaining <= reserve(e.rule.urgency, window.quota))
+            at = std::max(at, window.resets_at);
+    return at;
+}
+
+Result<void> Pacer::enter(std::string_view name, Millis patience) {
+    const auto started = clock_.now();
+    for (int i = 0; i < kWakeUpsMax; ++i) {
+        Instant at;
+        {
+            const std::lock_guard lock(mutex_);
+            auto& e = endpoint(name);
+            const auto now = clock_.now();
+            at = earliest(e, now);
+            if (at - started > patience) {
+                Error error{.kind = ErrorKind::rate_limited,
+                            .message = fmt::format("{}: our own pacing allows the next call in {}", name,
+                                                   duration_text(std::max(at - now, Millis{1}))),
+                            .retry_after = at - now};
+                return fail(std::move(error));
+            }
+            if (at <= now) {
+                e.next = now + e.rule.interval;
+                for (auto& [key, window] : windows_) --window.remaining;
+                return {};
+            }
+        }
+        clock_.sleep_until(at);
+    }
+    return fail(Error{.kind = ErrorKind::rate_limited,
+                      .message = fmt::format("{}: other calls kept taking the slot", name),
+                      .retry_after = Millis{1000}});
+}
+
+std::optional<Millis> Pacer::learn(std::string_view name, const HttpResponse& response) {
+    if (response.delivery != Delivery::answered) return std::nullopt;
+    const std::lock_guard lock(mutex_);
+    const auto now = clock_.now();
+    auto& e = endpoint(name);
+    if (const auto limits = response.header("ratelimit"))
+        learn_windows(*limits, response.header("ratelimit-policy").value_or(""), now);
+    if (response.status != 429) {
+        e.backoff = Millis{0};
+        return std::nullopt;
+    }
+    // The interval asked for is what the text names, or at least ours; each further 429 doubles the wait. Jitter of up to a
+    // quarter keeps several daemons on one account from coming back together.
+    auto wait = std::max({e.backoff * 2, e.rule.backoff_first, Millis{1000}});
+    if (const auto threshold = threshold_in(response.body)) {
+        const auto interval = *threshold + *threshold / 5;
+        e.rule.interval = std::max(e.rule.interval, interval);
+        wait = std::max(wait, interval);
+    }
+    wait = std::min(wait, rules_.backoff_max);
+    e.backoff = wait;
+    wait += Millis{static_cast<std::int64_t>(entropy_.below(static_cast<std::uint64_t>(wait.count()) / 4 + 1))};
+    if (const auto hint = retry_hint(response)) wait = std::max(*hint, Millis{1});
+    e.blocked_until = std::max(e.blocked_until, now + wait);
+    if (rules_.account_wide) account_blocked_until_ = std::max(account_blocked_until_, now + wait);
+    return wait;
+}
+
+void Pacer::learn_windows(std::string_view header, std::string_view policy, Instant now) {
+    for (const auto item : items(header)) {
+        const auto remaining = parameter(item, "r");
+        const auto reset = parameter(item, "t");
+        if (!remaining || !reset || *reset < 0 || *reset > 7 * 86'400) continue;
+        auto& window = windows_[std::string(window_name(item))];
+        window.remaining = *remaining;
+        window.resets_at = now + Seconds{*reset};
+        for (const auto rule : items(policy))
+            if (window_name(rule) == window_name(item)) window.quota = parameter(rule, "q").value_or(window.quota);
+    }
+}
+
+std::optional<Millis> retry_hint(const HttpResponse& response) {
+    if (const auto header = response.header("retry-after")) {
+        // Only the form in seconds is documented anywhere; a date is not worth a parser and falls through to the text.
+        if (header->find_first_not_of("0123456789") == std::string_view::npos)
+            if (const auto wait = seconds_at(*header)) return wait;
+    }
+    const auto text = folded(response.body.substr(0, 4096));
+    for (const std::string_view phrase : {"try again in ", "retry in ", "retry after ", "again after "}) {
+        const auto at = text.find(phrase);
+        if (at == std::string::npos) continue;
+        const auto rest = std::string_view(text).substr(at + phrase.size());
+        const auto wait = seconds_at(rest);
+        if (!wait) continue;
+        auto unit = rest.substr(std::min(rest.find_first_not_of("0123456789."), rest.size()));
+        while (unit.starts_with(' ')) unit.remove_prefix(1);
+        return std::min(unit.starts_with("min") ? *wait * 60 : *wait, kHintMax);
+    }
+    return std::nullopt;
+}
+
+}  // namespace gf

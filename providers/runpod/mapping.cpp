@@ -1,0 +1,293 @@
+#include "providers/runpod/mapping.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+namespace gf::runpod {
+namespace {
+
+bool contains_folded(std::string_view text, std::string_view words) {
+    const auto same = [](char a, char b) {
+        return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+    };
+    return std::search(text.begin(), text.end(), words.begin(), words.end(), same) != text.end();
+}
+
+template <std::size_t N>
+bool contains_any(std::string_view text, const std::array<std::string_view, N>& list) {
+    return std::ranges::any_of(list, [&](auto words) { return contains_folded(text, words); });
+}
+
+// 400 is both "no capacity" and "the request is wrong"; only the text tells them apart (README.md, "Refusals").
+constexpr std::array<std::string_view, 5> kCapacityTexts{
+    "no longer any instances available",
+    "no instances currently available",
+    "does not have the resources to deploy your pod",
+    "not enough free GPUs on the host machine",
+    "no instances available with the request",
+};
+// Some paths send this with 400 or 500 instead of 402, so the text is looked at before the status.
+constexpr std::array<std::string_view, 1> kMoneyTexts{"account balance is too low"};
+
+std::string upper(std::string_view text) {
+    std::string out(text);
+    std::ranges::transform(out, out.begin(), [](char c) { return static_cast<char>(std::toupper(static_cast<unsigned char>(c))); });
+    return out;
+}
+
+std::optional<Bytes> memory_of(const GpuType& gpu) {
+    // The catalog's "memory" is in GiB in truth: its 24, 80, 94, 141 and 180 are what the drivers report in MiB over 1024.
+    if (!gpu.memory_gb || !(*gpu.memory_gb > 0) || *gpu.memory_gb > 100'000) return std::nullopt;
+    return Bytes{static_cast<std::int64_t>(*gpu.memory_gb * static_cast<double>(kGiB))};
+}
+
+int stock_of(std::string_view availability) {
+    if (availability == "NONE") return 0;
+    if (availability == "LOW") return 1;
+    if (availability == "MEDIUM") return 2;
+    if (availability == "HIGH") return 3;
+    return -1;
+}
+
+std::pair<int, int> version_of(std::string_view text) {
+    int major = 0;
+    int minor = 0;
+    const auto* end = text.data() + text.size();
+    const auto [dot, error] = std::from_chars(text.data(), end, major);
+    if (error == std::errc{} && dot < end && *dot == '.') std::from_chars(dot + 1, end, minor);
+    return {major, minor};
+}
+
+/// The oldest version that some host with stock has. A pod is not pinned to a version, so any of those hosts may be ours and only the
+/// oldest is promised. Compared as numbers: 12.11 is above 12.2.
+std::string cuda_promised(const std::vector<std::string>& available) {
+    std::string lowest;
+    for (const auto& v : available)
+        if (!v.empty() && (lowest.empty() || version_of(v) < version_of(lowest))) lowest = v;
+    return lowest;
+}
+
+UsdPerHour disk_cost(std::int64_t gb, std::int64_t micros_per_gb_month) {
+    return {(std::max<std::int64_t>(gb, 0) * micros_per_gb_month + kHoursPerMonth - 1) / kHoursPerMonth};
+}
+
+std::string told(const Answer& answer) {
+    if (answer.paced || answer.delivery == Delivery::not_sent) return "not sent: " + answer.text;
+    if (answer.delivery == Delivery::no_answer) return "no answer: " + answer.text;
+    if (answer.text.empty()) return fmt::format("HTTP {}", answer.status);
+    return fmt::format("HTTP {}: {}", answer.status, answer.text);
+}
+
+Error error_with(ErrorKind kind, const Answer& answer, std::string_view what) {
+    return {.kind = kind, .message = fmt::format("RunPod, {}: {}", what, told(answer)), .retry_after = answer.retry_after};
+}
+
+/// The kind of a clean refusal of a create; nothing if the answer is not on the white-list.
+std::optional<ErrorKind> refusal_of(const Answer& a) {
+    if (a.delivery != Delivery::answered) return std::nullopt;
+    const bool json_error = a.shape == Shape::problem || a.shape == Shape::v1 || a.shape == Shape::graphql;
+    if (a.status >= 400 && json_error && contains_any(a.text, kMoneyTexts)) return ErrorKind::no_money;
+    if (a.status == 410) return ErrorKind::api_retired;  // the route is gone: nobody there who could rent
+    // GraphQL reports failed executions with HTTP 200; v2 has been seen to pass such a body on.
+    if (a.status == 200 && a.shape == Shape::graphql) {
+        if (a.code == "SUPPLY_CONSTRAINT" || contains_any(a.text, kCapacityTexts)) return ErrorKind::no_capacity;
+        if (a.code == "INSUFFICIENT_BALANCE" || contains_any(a.text, kMoneyTexts)) return ErrorKind::no_money;
+        return std::nullopt;
+    }
+    if (a.status == 400 && json_error && contains_any(a.text, kCapacityTexts)) return ErrorKind::no_capacity;
+    // From here on only v2's own voice: HTML with 403 is the edge, not an authorisation decision.
+    if (a.shape != Shape::problem) return std::nullopt;
+    switch (a.status) {
+        case 400: return ErrorKind::no_capacity;  // a business rule that this candidate breaks: the next one may not
+        case 401: return ErrorKind::auth;
+        case 402: return ErrorKind::no_money;
+        case 403: return ErrorKind::no_capacity;  // this pool is closed to the account: skip the candidate
+        case 404: return ErrorKind::no_capacity;  // the type or registry is not known there
+        case 405:
+        case 413:
+        case 422: return ErrorKind::refused;      // schema violation: the same request can never succeed
+        default: return std::nullopt;
+    }
+}
+
+}  // namespace
+
+std::string offer_id(const OfferId& id) { return fmt::format("{}/{}/{}", id.cloud, id.gpu_id, id.count); }
+
+std::optional<OfferId> parse_offer_id(std::string_view text) {
+    const auto first = text.find('/');
+    const auto last = text.rfind('/');
+    if (first == std::string_view::npos || last <= first + 1) return std::nullopt;
+    OfferId id{.cloud = std::string(text.substr(0, first)), .gpu_id = std::string(text.substr(first + 1, last - first - 1))};
+    const auto count = text.substr(last + 1);
+    const auto [end, error] = std::from_chars(count.data(), count.data() + count.size(), id.count);
+    if (error != std::errc{} || end != count.data() + count.size() || id.count < 1) return std::nullopt;
+    if (id.cloud != "secure" && id.cloud != "community") return std::nullopt;
+    return id;
+}
+
+std::optional<std::variant<Offer, RejectedOffer>> offer_of(const GpuType& gpu, std::string_view cloud, int count,
+                                                           const GpuLookup& lookup) {
+    if (gpu.id == "unknown") return std::nullopt;
+    const auto id = offer_id({.cloud = std::string(cloud), .gpu_id = gpu.id, .count = count});
+    if (!gpu.problem.empty()) return RejectedOffer{.id = id, .reason = "malformed"};
+    if (gpu.id.empty()) return RejectedOffer{.id = id, .reason = "gpu_name_missing"};
+    const bool secure = cloud == "secure";
+    // A price may be shown for a type that is not sold there (placeholders such as 0.5 were seen): the boolean decides.
+    const auto sold = secure ? gpu.secure : gpu.community;
+    if (sold && !*sold) return std::nullopt;
+    if (!sold) return RejectedOffer{.id = id, .reason = "not_known_to_be_sold"};
+    const auto size_max = secure ? gpu.max_secure : gpu.max_community;
+    if (size_max && *size_max < count) return RejectedOffer{.id = id, .reason = "no_machine_of_that_size"};
+    const auto price = read_price(secure ? gpu.price_secure : gpu.price_community);
+    if (!price.ok()) return RejectedOffer{.id = id, .reason = price.reason};
+
+    Offer offer;
+    offer.provider = ProviderName{"runpod"};
+    offer.id = id;
+    offer.gpu.provider_name = gpu.id;
+    offer.gpu.memory = memory_of(gpu);
+    offer.gpu.canonical = lookup("runpod", gpu.id, offer.gpu.memory).value_or("");
+    offer.gpu_count = count;
+    offer.gpu_rate = UsdPerHour{price.micros * count};  // the list price is that of one GPU
+    offer.disk_micros_per_gb_month = kDiskMicrosRunning;
+    offer.hours_per_month = kHoursPerMonth;
+    // Where a pod will stand is known only if one data center has stock; the country must not be guessed from the id.
+    if (gpu.data_centers.size() == 1) offer.region = gpu.data_centers.front();
+    offer.cloud = std::string(cloud);
+    offer.cuda_max = cuda_promised(gpu.cuda_available);
+    offer.stock = stock_of(gpu.availability);
+    return offer;
+}
+
+CreateRequest create_request(const LaunchRequest& request, const OfferId& offer, std::string registry_id) {
+    CreateRequest out;
+    out.name = request.tag.get();
+    out.image = request.image.empty() ? std::string(kDefaultImage) : request.image;
+    out.gpu_id = offer.gpu_id;
+    out.gpu_count = offer.count;
+    out.cloud = upper(offer.cloud);
+    out.disk_gb = std::max<std::int64_t>(request.disk_gb, 1);  // always sent: leaving it out was refused once
+    out.env = request.env;
+    out.env["GPUFERRY_MACHINE"] = request.tag.get();           // second witness: names can be changed in the console
+    // The JSON form sets entrypoint and command without any shell quoting of RunPod's own in between.
+    out.args = nlohmann::json{{"entrypoint", {"/bin/sh", "-c"}}, {"cmd", {request.start_script}}}.dump();
+    out.registry_id = std::move(registry_id);
+    return out;
+}
+
+ProviderMachine machine_of(const Pod& pod, const GpuLookup& lookup) {
+    ProviderMachine m;
+    m.id = ProviderMachineId{pod.id};
+    m.tag = pod.name;
+    m.env_tag = pod.machine_mark;
+    m.raw_state = pod.has_runtime ? pod.status + ", container up" : pod.status;
+    m.region = pod.data_center;
+    m.created_at = parse_rfc3339(pod.created_at);
+    if (pod.gpu_count) m.gpu_count = static_cast<int>(std::clamp<std::int64_t>(*pod.gpu_count, 0, 1024));
+    if (!pod.gpu_id.empty())
+        m.gpu = GpuIdentity{.canonical = lookup("runpod", pod.gpu_id, std::nullopt).value_or(""),
+                            .provider_name = pod.gpu_id,
+                            .memory = std::nullopt};
+    const auto cost = read_price_or_zero(pod.cost);
+    const auto running_disk = disk_cost(pod.disk_gb.value_or(0) + pod.volume_gb.value_or(0), kDiskMicrosRunning);
+
+    if (pod.status == "RUNNING") {
+        // RUNNING comes before the image is pulled; the container is there when `runtime` is.
+        m.presence = pod.has_runtime ? Presence::running : Presence::booting;
+    } else if (pod.status == "PROVISIONING" || pod.status == "STARTING") {
+        m.presence = Presence::booting;
+    } else if (pod.status == "EXITED") {
+        m.presence = Presence::stopped;
+    } else if (pod.status == "ERROR") {
+        m.presence = Presence::failed;
+    } else if (pod.status == "TERMINATED") {
+        m.presence = Presence::gone;
+    } else {
+        m.presence = Presence::unknown;
+    }
+
+    if (m.presence == Presence::stopped) {
+        // The GPU is free again whatever `cost` says (a recorded stopped pod still showed its full price), the container disk is
+        // wiped, and a volume costs double.
+        m.gpu_rate = UsdPerHour{0};
+        m.disk_rate = disk_cost(pod.volume_gb.value_or(0), kVolumeMicrosStopped);
+    } else if (m.presence == Presence::gone) {
+        m.gpu_rate = UsdPerHour{0};
+        m.disk_rate = UsdPerHour{0};
+    } else {
+        // Billed from the moment a machine is assigned, so also while the image is pulled (user reports; assumed).
+        if (cost.ok()) m.gpu_rate = UsdPerHour{cost.micros};
+        if (pod.disk_gb) m.disk_rate = running_disk;
+    }
+    return m;
+}
+
+LaunchOutcome outcome_of(const Reply<Pod>& reply) {
+    LaunchOutcome out;
+    const auto& a = reply.answer;
+    if (reply.value) {
+        out.id = ProviderMachineId{reply.value->id};
+        if (a.success() && a.shape == Shape::object) {
+            const auto cost = read_price(reply.value->cost);
+            if (cost.ok())
+                out.rate = UsdPerHour{cost.micros} +
+                           disk_cost(reply.value->disk_gb.value_or(0) + reply.value->volume_gb.value_or(0), kDiskMicrosRunning);
+            return out;
+        }
+        // Unparsed or cut answers may still carry an id, and an id beside an error is a machine to be destroyed first.
+        out.error = error_with(refusal_of(a).value_or(ErrorKind::unknown_outcome), a, "create pod (an id came with the error)");
+        return out;
+    }
+    if (a.paced || a.delivery == Delivery::not_sent) {
+        out.error = error_with(ErrorKind::unavailable, a, "create pod");
+        return out;
+    }
+    out.error = error_with(refusal_of(a).value_or(ErrorKind::unknown_outcome), a, "create pod");
+    return out;
+}
+
+Error read_error(const Answer& a, std::string_view what) {
+    if (a.paced) return error_with(ErrorKind::rate_limited, a, what);
+    if (a.delivery != Delivery::answered) return error_with(ErrorKind::unavailable, a, what);
+    const bool own_voice = a.shape == Shape::problem || a.shape == Shape::v1 || a.shape == Shape::graphql;
+    switch (a.status) {
+        case 401: return error_with(own_voice ? ErrorKind::auth : ErrorKind::unavailable, a, what);
+        case 403: return error_with(own_voice ? ErrorKind::auth : ErrorKind::unavailable, a, what);
+        case 402: return error_with(ErrorKind::no_money, a, what);
+        case 410: return error_with(ErrorKind::api_retired, a, what);
+        case 429: return error_with(ErrorKind::rate_limited, a, what);
+        default: break;
+    }
+    // Redirects are not followed and 5xx is somebody in between or behind: nothing was learnt either way.
+    if (a.status >= 500 || (a.status >= 300 && a.status < 400)) return error_with(ErrorKind::unavailable, a, what);
+    return error_with(ErrorKind::malformed, a, what);
+}
+
+bool says_no_such_pod(const Answer& a) {
+    if (a.delivery != Delivery::answered) return false;
+    if (a.status == 404) return a.shape == Shape::problem;
+    return a.status == 200 && (a.shape == Shape::graphql || a.shape == Shape::v1) && contains_folded(a.text, "not found");
+}
+
+Result<void> destroyed(const Answer& a) {
+    if (a.success() && (a.shape == Shape::none || a.shape == Shape::object)) return {};
+    if (says_no_such_pod(a)) return {};
+    constexpr std::string_view what = "terminate pod";
+    if (a.paced) return fail(error_with(ErrorKind::rate_limited, a, what));
+    if (a.delivery == Delivery::not_sent) return fail(error_with(ErrorKind::unavailable, a, what));
+    if (a.delivery == Delivery::answered) {
+        if (a.status == 401 && a.shape == Shape::problem) return fail(error_with(ErrorKind::auth, a, what));
+        if (a.status == 403 && a.shape == Shape::problem) return fail(error_with(ErrorKind::auth, a, what));
+        if (a.status == 410) return fail(error_with(ErrorKind::api_retired, a, what));
+        if (a.status == 429) return fail(error_with(ErrorKind::rate_limited, a, what));
+    }
+    return fail(error_with(ErrorKind::unknown_outcome, a, what));
+}
+
+}  // namespace gf::runpod

@@ -1,0 +1,39 @@
+// Vast.ai behind the provider port: on-demand and interruptible ("bid") offers, rented in `args` mode.
+#pragma once
+#include "providers/gpu_lookup.hpp"
+#include "providers/key_proof.hpp"
+#include "providers/port.hpp"
+#include "providers/vastai/client.hpp"
+
+namespace gf::vastai {
+
+class Adapter final : public Provider {
+ public:
+    /// `http` and `clock` must outlive the adapter.
+    Adapter(std::string api_url, Secret key, HttpClient& http, Clock& clock, GpuLookup lookup, std::uint64_t seed);
+
+    [[nodiscard]] ProviderName name() const override { return ProviderName{"vastai"}; }
+    [[nodiscard]] Capabilities capabilities() const override {
+        return {.spot = true, .balance = true, .is_local = false, .listing_has_env = true, .per_disk_price = true};
+    }
+    Result<OfferList> offers(const OfferQuery& query) override;
+    LaunchOutcome launch(const LaunchRequest& request) override;
+    Result<Listing> list() override;
+    Result<ProviderMachine> read(const ProviderMachineId& id) override;
+    Result<void> destroy(const ProviderMachineId& id) override;
+    Result<Usd> balance() override;
+
+ private:
+    /// Everything of one count and kind of renting, in as few searches as the cap of 64 rows allows.
+    Result<void> search_all(const OfferQuery& query, int count, bool bid, int& searches_left, OfferList& out);
+    Result<void> prove_key();
+    /// A key that is refused anywhere voids earlier proofs.
+    Error seen(Error error);
+
+    Client client_;
+    Clock& clock_;
+    GpuLookup lookup_;
+    KeyProof proof_;
+};
+
+}  // namespace gf::vastai

@@ -1,0 +1,323 @@
+#include "providers/vastai/client.hpp"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "providers/json_reading.hpp"
+#include "providers/redaction.hpp"
+
+namespace gf::vastai {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kPageRows = 25;   // the server's maximum
+constexpr int kPagesMax = 400;  // 10,000 machines
+constexpr Millis kPatience{Seconds{10}};
+constexpr Millis kSearchPatience{Seconds{40}};
+constexpr Millis kCreatePatience{Seconds{60}};
+
+/// The published minimum intervals plus 20 %. Searching has none published; about ten a minute were seen to pass.
+PacerRules pacing() {
+    return {.endpoints = {{.name = "destroy", .interval = Millis{3'600}, .urgency = Urgency::destroy},
+                          {.name = "create", .interval = Millis{5'400}, .urgency = Urgency::machine, .backoff_first = Seconds{12}},
+                          {.name = "show", .interval = Millis{2'400}, .urgency = Urgency::machine},
+                          {.name = "list", .interval = Millis{1'200}, .urgency = Urgency::listing},
+                          {.name = "account", .interval = Millis{1'200}, .urgency = Urgency::listing},
+                          {.name = "search", .interval = Millis{7'200}, .urgency = Urgency::search}}};
+}
+
+std::string first_text(const json& body, std::initializer_list<std::string_view> keys) {
+    for (const auto key : keys)
+        if (const auto it = body.find(key); it != body.end() && it->is_string()) return it->get<std::string>();
+    return {};
+}
+
+/// `extra_env` is a list of [key, value] pairs; the published schema claims a list of texts, and an object is what one sends.
+std::string env_mark(const json& env) {
+    constexpr std::string_view mark = "GPUFERRY_MACHINE";
+    if (env.is_object()) return first_text(env, {mark});
+    if (!env.is_array()) return {};
+    for (const auto& item : env) {
+        if (item.is_array() && item.size() == 2 && item[0].is_string() && item[1].is_string() && item[0] == mark)
+            return item[1].get<std::string>();
+        if (item.is_string()) {
+            const auto& line = item.get_ref<const std::string&>();
+            if (line.size() > mark.size() && line.starts_with(mark) && line[mark.size()] == '=') return line.substr(mark.size() + 1);
+        }
+    }
+    return {};
+}
+
+Ask read_ask(const json& value, const std::string& path) {
+    Ask ask;
+    FieldReader r(value, path);
+    // Which offer, which GPU and what it costs are read strictly; figures that only filter are lenient.
+    ask.id = r.whole("ask_contract_id");
+    if (!ask.id) ask.id = r.whole("id");
+    ask.gpu_name = r.text("gpu_name").value_or("");
+    ask.num_gpus = r.whole("num_gpus");
+    ask.dph_base = r.number("dph_base");
+    ask.dph_total = r.number("dph_total");
+    ask.min_bid = r.number("min_bid");
+    ask.storage_cost = r.number("storage_cost");
+    ask.inet_up_cost = r.number("inet_up_cost");
+    ask.inet_down_cost = r.number("inet_down_cost");
+    if (r.problem()) ask.problem = *r.problem();
+    FieldReader l(value, path);
+    ask.gpu_ram = l.quantity("gpu_ram");
+    ask.gpu_arch = l.text("gpu_arch").value_or("");
+    ask.cpu_arch = l.text("cpu_arch").value_or("");
+    ask.cpu_cores = l.quantity("cpu_cores");
+    ask.cpu_cores_effective = l.quantity("cpu_cores_effective");
+    ask.cpu_ram = l.quantity("cpu_ram");
+    ask.inet_up = l.quantity("inet_up");
+    ask.inet_down = l.quantity("inet_down");
+    ask.disk_space = l.quantity("disk_space");
+    ask.reliability = l.quantity("reliability2");
+    if (!ask.reliability) ask.reliability = l.quantity("reliability");
+    ask.duration = l.quantity("duration");
+    ask.end_date = l.quantity("end_date");
+    ask.cuda_max_good = l.number("cuda_max_good");
+    ask.driver_version = l.text("driver_version").value_or("");
+    ask.geolocation = l.text("geolocation").value_or("");
+    ask.machine_id = l.whole("machine_id");
+    ask.verification = l.text("verification").value_or("");
+    ask.rentable = l.boolean("rentable");
+    ask.rented = l.boolean("rented");
+    ask.external = l.boolean("external");
+    ask.is_bid = l.boolean("is_bid");
+    return ask;
+}
+
+/// Identity and state strictly, because a listing that is wrong there must not be believed at all; figures leniently.
+Result<Instance> read_instance(const json& value, const std::string& path) {
+    if (!value.is_object()) return fail(ErrorKind::malformed, fmt::format("{}: expected an object, found {}", path, value.type_name()));
+    Instance i;
+    FieldReader r(value, path);
+    const auto id = r.whole("id");
+    i.label = r.text("label").value_or("");
+    i.actual_status = r.text("actual_status");
+    i.intended_status = r.text("intended_status").value_or("");
+    i.cur_state = r.text("cur_state").value_or("");
+    i.next_state = r.text("next_state").value_or("");
+    i.is_bid = r.boolean("is_bid");
+    if (r.problem()) return fail(ErrorKind::malformed, *r.problem());
+    if (!id) return fail(ErrorKind::malformed, path + ".id is missing");
+    i.id = *id;
+    FieldReader l(value, path);
+    if (const auto* env = l.value("extra_env")) i.machine_mark = env_mark(*env);
+    i.status_msg = l.text("status_msg").value_or("");
+    i.dph_base = l.number("dph_base");
+    i.dph_total = l.number("dph_total");
+    i.min_bid = l.number("min_bid");
+    i.storage_cost = l.number("storage_cost");
+    i.storage_total_cost = l.number("storage_total_cost");
+    if (const auto* live = l.value("instance")) i.live_disk_hour = FieldReader(*live, path).number("diskHour");
+    i.gpu_name = l.text("gpu_name").value_or("");
+    i.num_gpus = l.whole("num_gpus");
+    i.gpu_ram = l.quantity("gpu_ram");
+    i.disk_space = l.quantity("disk_space");
+    i.geolocation = l.text("geolocation").value_or("");
+    i.machine_id = l.whole("machine_id");
+    i.start_date = l.quantity("start_date");
+    i.end_date = l.quantity("end_date");
+    return i;
+}
+
+void not_as_documented(Answer& answer, std::string_view what) {
+    answer.malformed = true;
+    answer.text = shown(what);
+}
+
+}  // namespace
+
+Client::Client(std::string api_url, Secret key, HttpClient& http, Clock& clock, std::uint64_t seed)
+    : api_url_(std::move(api_url)), key_(std::move(key)), http_(http), pacer_(clock, seed, pacing()) {}
+
+Client::Exchange Client::call(std::string_view endpoint, HttpRequest request, Millis patience, std::span<const Secret> secrets) {
+    Exchange out;
+    if (auto turn = pacer_.enter(endpoint, patience); !turn) {
+        out.answer.paced = true;
+        out.answer.text = turn.error().message;
+        out.answer.retry_after = turn.error().retry_after;
+        return out;
+    }
+    request.bearer = key_;
+    auto response = http_.send(request);
+    out.answer.delivery = response.delivery;
+    out.answer.status = response.status;
+    out.answer.retry_after = retry_hint(response);
+    if (const auto wait = pacer_.learn(endpoint, response)) out.answer.retry_after = wait;
+    if (response.delivery != Delivery::answered) {
+        out.answer.text = response.failure;
+        out.body = std::move(response.body);
+        return out;
+    }
+    std::vector<Secret> hidden(secrets.begin(), secrets.end());
+    hidden.push_back(key_);
+    const auto body = parse_json(response.body);
+    if (!body || !body->is_object()) {
+        const auto why = body ? std::string("expected a JSON object") : body.error().message;
+        out.answer.text = fmt::format("{}: {}", why, shown(response.body, hidden, 160));
+    } else {
+        out.answer.json = true;
+        if (const auto it = body->find("success"); it != body->end() && it->is_boolean()) out.answer.success = it->get<bool>();
+        out.answer.code = shown(first_text(*body, {"error"}), hidden, 64);
+        out.answer.text = shown(first_text(*body, {"msg", "message", "detail"}), hidden);
+    }
+    out.body = std::move(response.body);
+    return out;
+}
+
+Reply<std::vector<Ask>> Client::search(const SearchRequest& request) {
+    // The page's defaults are the command line's, not the server's: a body without them also finds rented and unverified machines.
+    json body{{"verified", {{"eq", true}}},
+              {"external", {{"eq", false}}},
+              {"rentable", {{"eq", true}}},
+              {"rented", {{"eq", false}}},
+              {"num_gpus", {{"eq", request.num_gpus}}},
+              {"disk_space", {{"gte", request.disk_gb}}},
+              {"type", request.bid ? "bid" : "on-demand"},
+              {"allocated_storage", request.disk_gb},  // else prices are those of a disk of 8 GB
+              {"order", json::array({json::array({"dph_total", "asc"})})},
+              {"limit", kSearchRowsMax}};
+    if (!request.gpu_names.empty())
+        body["gpu_name"] = {{"in", request.gpu_names}};  // with spaces, as in the rows
+    else if (!request.gpu_names_not.empty())
+        body["gpu_name"] = {{"notin", request.gpu_names_not}};
+    auto [answer, text] = call("search", {.method = "POST", .url = api_url_ + "/api/v0/bundles/", .body = body.dump()}, kSearchPatience);
+    Reply<std::vector<Ask>> reply{.answer = std::move(answer), .value = {}};
+    if (!reply.answer.ok()) return reply;
+    const auto json = parse_json(text);
+    const auto offers = json->find("offers");
+    if (offers == json->end() || !offers->is_array()) {
+        not_as_documented(reply.answer, "the search answer has no array `offers`");
+        return reply;
+    }
+    reply.value.emplace();
+    for (std::size_t i = 0; i < offers->size(); ++i)
+        reply.value->push_back(read_ask((*offers)[i], fmt::format("offers[{}]", i)));
+    return reply;
+}
+
+Reply<Created> Client::create(const CreateRequest& request, std::span<const Secret> secrets) {
+    json body{{"client_id", "me"},
+              {"image", request.image},
+              {"disk", request.disk_gb},
+              {"label", request.label},
+              {"env", request.env},  // an object; a text is accepted and ignored
+              {"runtype", "args"},
+              {"onstart", request.entrypoint},
+              {"args", request.args},
+              {"user", "root"},
+              {"target_state", "running"},
+              {"cancel_unavail", true}};
+    if (request.price) body["price"] = static_cast<double>(request.price->micros) / 1e6;
+    if (!request.image_login.empty()) body["image_login"] = request.image_login;
+    auto [answer, text] = call("create", {.method = "PUT", .url = fmt::format("{}/api/v0/asks/{}/", api_url_, request.ask),
+                                          .body = body.dump(), .once = true},
+                               kCreatePatience, secrets);
+    Reply<Created> reply{.answer = std::move(answer), .value = {}};
+    if (const auto json = parse_json(text); json && json->is_object())
+        if (const auto contract = FieldReader(*json, "").whole("new_contract"); contract && *contract > 0)
+            reply.value = Created{.contract = *contract};
+    if (!reply.value && reply.answer.ok()) not_as_documented(reply.answer, "success without `new_contract`");
+    return reply;
+}
+
+Reply<Shown> Client::show(const std::string& id) {
+    auto [answer, body] = call("show", {.url = fmt::format("{}/api/v0/instances/{}/?owner=me", api_url_, url_encoded(id))}, kPatience);
+    Reply<Shown> reply{.answer = std::move(answer), .value = {}};
+    if (!reply.answer.ok()) return reply;
+    const auto json = parse_json(body);
+    const auto it = json->find("instances");  // one object under a plural key
+    if (it == json->end()) {
+        not_as_documented(reply.answer, "the answer has no `instances`");
+    } else if (it->is_null()) {
+        reply.value.emplace();
+    } else {
+        auto instance = read_instance(*it, "instances");
+        if (!instance)
+            not_as_documented(reply.answer, instance.error().message);
+        else if (std::to_string(instance->id) != id)
+            not_as_documented(reply.answer, "the instance in the answer has another id");
+        else
+            reply.value = Shown{.instance = *std::move(instance)};
+    }
+    return reply;
+}
+
+Reply<std::vector<Instance>> Client::list() {
+    Reply<std::vector<Instance>> reply;
+    std::vector<Instance> all;
+    std::set<std::string> tokens;
+    std::string token;
+    std::optional<std::int64_t> total;
+    const auto order = url_encoded(R"([{"col":"id","dir":"asc"}])");
+    for (int page = 0;; ++page) {
+        auto url = fmt::format("{}/api/v1/instances/?limit={}&order_by={}", api_url_, kPageRows, order);
+        if (!token.empty()) url += "&after_token=" + url_encoded(token);
+        auto [answer, body] = call("list", {.url = std::move(url)}, kPatience);
+        reply.answer = std::move(answer);
+        if (!reply.answer.ok()) return reply;
+        const auto json = parse_json(body);
+        const auto rows = json->find("instances");
+        if (rows == json->end() || !rows->is_array()) {
+            // The retired call answered 200 like this, and whoever read it as "no instances" launched everything again.
+            not_as_documented(reply.answer, "the listing has no array `instances`");
+            return reply;
+        }
+        for (std::size_t i = 0; i < rows->size(); ++i) {
+            auto instance = read_instance((*rows)[i], fmt::format("instances[{}]", i));
+            if (!instance) {
+                not_as_documented(reply.answer, instance.error().message);
+                return reply;
+            }
+            all.push_back(*std::move(instance));
+        }
+        FieldReader r(*json, "listing");
+        total = r.whole("total_instances");
+        token = r.text("next_token").value_or("");
+        if (r.problem()) {
+            not_as_documented(reply.answer, *r.problem());
+            return reply;
+        }
+        if (token.empty()) break;
+        if (page + 1 == kPagesMax || !tokens.insert(token).second) {
+            not_as_documented(reply.answer, "the listing does not end");
+            return reply;
+        }
+    }
+    if (total && *total > static_cast<std::int64_t>(all.size())) {
+        not_as_documented(reply.answer, fmt::format("the listing shows {} of {} instances", all.size(), *total));
+        return reply;
+    }
+    reply.value = std::move(all);
+    return reply;
+}
+
+Answer Client::destroy(const std::string& id) {
+    return call("destroy", {.method = "DELETE", .url = fmt::format("{}/api/v0/instances/{}/", api_url_, url_encoded(id)), .body = "{}"},
+                kPatience)
+        .answer;
+}
+
+Reply<NumberText> Client::account() {
+    auto [answer, body] = call("account", {.url = api_url_ + "/api/v0/users/current/"}, kPatience);
+    Reply<NumberText> reply{.answer = std::move(answer), .value = {}};
+    if (!reply.answer.ok()) return reply;
+    const auto json = parse_json(body);
+    FieldReader r(*json, "user");
+    if (!r.whole("id")) {
+        not_as_documented(reply.answer, "the account answer has no `id`");
+        return reply;
+    }
+    // `credit` is the prepaid money that is left; the published schema only knows `balance`.
+    auto credit = r.number("credit");
+    reply.value = credit ? std::move(credit) : r.number("balance");
+    return reply;
+}
+
+}  // namespace gf::vastai

@@ -1,0 +1,156 @@
+// Vast.ai's API in Vast.ai's own words: paths, JSON fields and status codes become the structs below, nothing is decided here.
+// Blocking; thread-safe; paced per endpoint. Facts: README.md beside this file.
+#pragma once
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "providers/decimal.hpp"
+#include "providers/http_client.hpp"
+#include "providers/pacer.hpp"
+
+namespace gf::vastai {
+
+/// What came back, before anybody says what it means.
+struct Answer {
+    Delivery delivery{Delivery::not_sent};
+    int status{0};
+    bool json{false};                // the body is a JSON object; a 429 and others may be plain text
+    std::optional<bool> success;     // HTTP 200 with success:false happens
+    std::string code;                // `error`
+    std::string text;                // `msg`, `message` or `detail`, or what is wrong with the body; redacted
+    std::optional<Millis> retry_after;
+    bool paced{false};               // our own pacer did not let it out: nothing was sent
+    bool malformed{false};           // a success by status, but not of the documented shape; `text` says how
+    [[nodiscard]] bool ok() const {
+        return delivery == Delivery::answered && status >= 200 && status < 300 && json && success.value_or(true) && !malformed;
+    }
+};
+
+template <class T>
+struct Reply {
+    Answer answer;
+    std::optional<T> value;
+};
+
+struct SearchRequest {
+    std::vector<std::string> gpu_names;       // empty = all
+    std::vector<std::string> gpu_names_not;   // left out, when `gpu_names` is empty
+    int num_gpus{1};
+    bool bid{false};
+    std::int64_t disk_gb{8};
+};
+
+struct Ask {
+    std::optional<std::int64_t> id;
+    std::string gpu_name;
+    std::optional<std::int64_t> num_gpus;
+    std::optional<double> gpu_ram;            // "MB" per GPU
+    std::string gpu_arch;
+    std::string cpu_arch;
+    std::optional<double> cpu_cores;          // of the whole machine
+    std::optional<double> cpu_cores_effective;
+    std::optional<double> cpu_ram;            // MB of the whole machine
+    NumberText dph_base;
+    NumberText dph_total;
+    NumberText min_bid;
+    NumberText storage_cost;                  // $/GB/month of 720 h
+    NumberText inet_up_cost;                  // $/GB
+    NumberText inet_down_cost;
+    std::optional<double> inet_up;            // Mbps
+    std::optional<double> inet_down;
+    std::optional<double> disk_space;         // GB
+    std::optional<double> reliability;
+    std::optional<double> duration;           // s until the offer's end
+    std::optional<double> end_date;           // unix s
+    NumberText cuda_max_good;
+    std::string driver_version;
+    std::string geolocation;                  // "City, CC"
+    std::optional<std::int64_t> machine_id;
+    std::string verification;
+    std::optional<bool> rentable;
+    std::optional<bool> rented;
+    std::optional<bool> external;
+    std::optional<bool> is_bid;
+    std::string problem;                      // a field of a wrong type, with its path
+};
+
+struct CreateRequest {
+    std::int64_t ask{0};
+    std::string image;
+    std::int64_t disk_gb{8};
+    std::string label;
+    std::map<std::string, std::string> env;
+    std::string entrypoint;
+    std::vector<std::string> args;
+    std::optional<UsdPerHour> price;          // present = interruptible, whatever was searched
+    std::string image_login;
+};
+struct Created {
+    std::int64_t contract{0};
+};
+
+struct Instance {
+    std::int64_t id{0};
+    std::string label;
+    std::string machine_mark;                 // GPUFERRY_MACHINE of extra_env; nothing else of it is kept
+    std::optional<std::string> actual_status; // null = nothing reported yet
+    std::string intended_status;
+    std::string cur_state;
+    std::string next_state;
+    std::string status_msg;
+    std::optional<bool> is_bid;
+    NumberText dph_base;
+    NumberText dph_total;
+    NumberText min_bid;
+    NumberText storage_cost;
+    NumberText storage_total_cost;
+    NumberText live_disk_hour;                // instance.diskHour
+    std::string gpu_name;
+    std::optional<std::int64_t> num_gpus;
+    std::optional<double> gpu_ram;
+    std::optional<double> disk_space;
+    std::string geolocation;
+    std::optional<std::int64_t> machine_id;
+    std::optional<double> start_date;
+    std::optional<double> end_date;
+};
+
+/// `instances` of a single read: an object, or null for an unknown or destroyed id.
+struct Shown {
+    std::optional<Instance> instance;
+};
+
+class Client {
+ public:
+    Client(std::string api_url, Secret key, HttpClient& http, Clock& clock, std::uint64_t seed);
+
+    /// POST /api/v0/bundles/: at most 64 rows whatever is asked. Works without a key, so it proves nothing about it.
+    Reply<std::vector<Ask>> search(const SearchRequest& request);
+    /// PUT /api/v0/asks/{id}/: one request on the wire, never repeated. `value` is set whenever the body carries
+    /// `new_contract`, whatever the status.
+    Reply<Created> create(const CreateRequest& request, std::span<const Secret> secrets);
+    Reply<Shown> show(const std::string& id);
+    /// GET /api/v1/instances/, all pages; `value` only when every page was whole.
+    Reply<std::vector<Instance>> list();
+    Answer destroy(const std::string& id);
+    /// GET /api/v0/users/current/: the credit left in dollars; a success proves the key.
+    Reply<NumberText> account();
+
+ private:
+    struct Exchange {
+        Answer answer;
+        std::string body;
+    };
+    Exchange call(std::string_view endpoint, HttpRequest request, Millis patience, std::span<const Secret> secrets = {});
+    std::string api_url_;
+    Secret key_;
+    HttpClient& http_;
+    Pacer pacer_;
+};
+
+inline constexpr std::size_t kSearchRowsMax = 64;
+
+}  // namespace gf::vastai
