@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cli/command.hpp"
 #include "cli/exit_code.hpp"
@@ -58,19 +59,40 @@ int verify_checkpoints(Context& context, const std::string& job) {
     return broken > 0 ? kExitRefused : kExitOk;
 }
 
+/// The API's path of one output file: each part of its name stays one part.
+std::string url_of(const std::string& job, const std::string& path, const std::string& task) {
+    std::vector<std::string_view> parts{"v1", "jobs", job, "outputs", "files"};
+    std::string_view rest = path;
+    for (auto slash = rest.find('/'); slash != std::string_view::npos; slash = rest.find('/')) {
+        parts.push_back(rest.substr(0, slash));
+        rest.remove_prefix(slash + 1);
+    }
+    parts.push_back(rest);
+    return path_of(parts, {{"task", task}});
+}
+
 Outcome<std::vector<OutputFile>> files_of(Context& context, const std::string& job, json* raw) {
     auto answer = context.client.get_all(path_of({"v1", "jobs", job, "outputs"}), {}, 1'000'000);
     if (!answer) return std::unexpected(std::move(answer).error());
     std::vector<OutputFile> files;
+    std::set<std::string> names;
+    bool names_meet = false;
     for (const auto& item : list_at(*answer, "items")) {
-        OutputFile file{.path = text_of(item, "path"),
-                        .url = {},
-                        .size = whole_of(item, "bytes").value_or(whole_of(item, "size").value_or(-1)),
-                        .sha256 = text_of(item, "sha256"),
-                        .executable = true_at(item, "executable")};
-        const auto task = text_of(item, "task_index");
-        file.url = path_of({"v1", "jobs", job, "outputs"}, {{"path", file.path}, {"task_index", task}});
-        files.push_back(std::move(file));
+        const auto path = text_of(item, "path");
+        names_meet = !names.insert(path).second || names_meet;
+        files.push_back({.path = path,
+                         .url = url_of(job, path, text_of(item, "task")),
+                         .size = whole_of(item, "bytes").value_or(-1),
+                         .sha256 = text_of(item, "sha256"),
+                         .executable = true_at(item, "executable")});
+    }
+    // Tasks of one job may publish files of one name: then each task gets a folder of its own.
+    if (names_meet) {
+        std::size_t at = 0;
+        for (const auto& item : list_at(*answer, "items")) {
+            files[at].path = text_of(item, "task") + "/" + files[at].path;
+            ++at;
+        }
     }
     if (raw != nullptr) *raw = *std::move(answer);
     return files;
@@ -82,7 +104,7 @@ int list_outputs(Context& context, const std::string& job) {
     if (!files) return report(context, files.error());
     if (context.json) return print_json(context, raw);
     static const std::vector<Column> columns{
-        {"PATH", {"path"}, Shape::text, true}, {"SIZE", {"bytes", "size"}, Shape::bytes, true}, {"SHA-256", {"sha256"}}};
+        {"PATH", {"path"}, Shape::text, true}, {"SIZE", {"bytes"}, Shape::bytes, true}, {"SHA-256", {"sha256"}}, {"TASK", {"task"}}};
     if (files->empty()) context.env.err << "no outputs are published\n";
     else context.env.out << table_of(list_at(raw, "items"), columns, wall_clock_ms()).print(context.style);
     return kExitOk;

@@ -167,7 +167,7 @@ Outcome<Answer> Client::send(const Call& call) {
     };
     add("Expect:");
     if (!endpoint_.token.empty()) add("Authorization: Bearer " + endpoint_.token.reveal());
-    if (!call.content_type.empty()) add("Content-Type: " + call.content_type);
+    add(call.content_type.empty() ? "Content-Type:" : "Content-Type: " + call.content_type);  // else libcurl names a form
     for (const auto& [name, value] : call.headers) add(name + ": " + value);
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers.get());
 

@@ -85,9 +85,9 @@ std::optional<Failure> set_url(Endpoint& endpoint, std::string url) {
                        .text = fmt::format("not a daemon's address: {} (http://…, https://… or unix:/path)", url)};
     if (const auto at = url.find('@', url.find("://")); at != std::string::npos)
         return Failure{.exit_code = kExitUsage, .text = "an address has no user or password in it; use a token"};
-    while (url.ends_with('/')) url.pop_back();
     if (host_of(url).empty())
         return Failure{.exit_code = kExitUsage, .text = fmt::format("no host in the address {}", url)};
+    while (url.ends_with('/')) url.pop_back();
     endpoint.base_url = url;
     endpoint.shown = std::move(url);
     return std::nullopt;

@@ -48,7 +48,7 @@ void add_log_command(CLI::App& app, Action& chosen) {
     auto* command = app.add_subcommand("logs", "what a job printed, byte for byte")->fallthrough();
     command->add_option("job", options->job, "id of the job")->required();
     command->add_flag("-f,--follow", options->follow, "go on until the job ends; Ctrl-C detaches, the job goes on");
-    command->add_option("--attempt", options->attempt, "number of the attempt (default: the newest)");
+    command->add_option("--attempt", options->attempt, "number of the attempt (default: all of them, one after the other)");
     command->add_option("--offset", options->offset, "start at this byte")->check(CLI::NonNegativeNumber);
     command->callback([&chosen, options] { chosen = [options](Context& c) { return logs(c, *options); }; });
 }

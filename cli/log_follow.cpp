@@ -2,15 +2,16 @@
 
 #include <fmt/core.h>
 #include <fmt/ostream.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
+#include <string_view>
 
 #include "cli/exit_code.hpp"
-#include "cli/job_watch.hpp"
 #include "cli/json_read.hpp"
+#include "cli/sse.hpp"
 
 namespace gf::cli {
 namespace {
@@ -19,132 +20,137 @@ using nlohmann::json;
 using namespace std::chrono_literals;
 
 constexpr auto kDaemonAway = 10min;
-constexpr auto kPauseMin = 200ms;
-constexpr auto kPauseMax = 5s;
+constexpr std::chrono::milliseconds kPauseMin = 200ms;
+constexpr std::chrono::milliseconds kPauseMax = 5s;
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD stands for bytes that were no UTF-8
 
-std::optional<std::string> base64_decoded(const std::string& text) {
-    if (text.size() % 4 != 0) return std::nullopt;
-    std::string bytes(text.size() / 4 * 3, '\0');
-    const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()),
-                                     reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
-    if (size < 0) return std::nullopt;
-    const auto padding = static_cast<std::size_t>(text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0);
-    bytes.resize(static_cast<std::size_t>(size) - padding);
-    return bytes;
+std::optional<std::int64_t> offset_of(const std::string& id) {
+    const auto number = json::parse(id, nullptr, false);
+    if (!number.is_number_unsigned() || number.get<std::uint64_t>() > (1ULL << 60)) return std::nullopt;
+    return number.get<std::int64_t>();
 }
 
-/// Where the reading stands; survives reconnects.
-struct Position {
-    std::string attempt;
-    std::int64_t offset{0};
+/// One job's log as it arrives; lives through reconnects.
+class Follower {
+ public:
+    Follower(Context& context, const FollowOptions& options)
+        : context_(context), options_(options), at_(options.offset), raw_(context.client.endpoint(), context.env) {}
+
+    Outcome<bool> run();
+
+ private:
+    enum class Next { more, over, again, broken, gone };
+
+    Next take(const SseEvent& event);
+    Next bytes_until(const json& message, std::int64_t end);
+    Next fetch_raw(std::int64_t end);
+    void write(std::string_view bytes);
+    [[nodiscard]] std::string path(std::int64_t offset, bool follow) const;
+
+    Context& context_;
+    const FollowOptions& options_;
+    std::int64_t at_;          // everything before it is on standard output
+    Client raw_;               // a second connection, because the first is inside its callback
+    std::optional<Failure> trouble_;
 };
 
-struct Stream {
-    Context& context;
-    Position& at;
-    bool ended{false};          // the server said that the log is over
-    bool unexpected{false};
-    bool any{false};
+std::string Follower::path(std::int64_t offset, bool follow) const {
+    return path_of({"v1", "jobs", options_.job, "logs"},
+                   {{"attempt", options_.attempt},
+                    {"offset", std::to_string(offset)},
+                    {"follow", follow ? "1" : ""},
+                    {"format", follow ? "json" : ""}});
+}
 
-    void write(std::string_view bytes) {
-        context.env.out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-        context.env.out.flush();
-    }
+void Follower::write(std::string_view bytes) {
+    context_.env.out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    context_.env.out.flush();
+    at_ += static_cast<std::int64_t>(bytes.size());
+}
 
-    /// One piece of the log. Bytes below the position were seen before the cut and are dropped.
-    bool piece(const json& data) {
-        if (const auto attempt = text_of(data, "attempt"); !attempt.empty() && attempt != at.attempt) {
-            if (!at.attempt.empty()) at.offset = 0;
-            at.attempt = attempt;
-        }
-        std::string bytes = text_of(data, "text");
-        if (const auto coded = text_of(data, "base64"); !coded.empty()) {
-            auto decoded = base64_decoded(coded);
-            if (!decoded) return !(unexpected = true);
-            bytes = *std::move(decoded);
-        }
-        const auto offset = whole_of(data, "offset").value_or(at.offset);
-        const auto end = offset + static_cast<std::int64_t>(bytes.size());
-        if (offset > at.offset)
-            fmt::print(context.env.err, "\n[{} bytes of the log are missing here]\n", offset - at.offset);
-        if (end > at.offset) {
-            const auto seen = std::max<std::int64_t>(0, at.offset - offset);
-            write(std::string_view(bytes).substr(static_cast<std::size_t>(seen)));
-            at.offset = end;
-        }
-        any = true;
-        return !context.env.out.fail();
-    }
-
-    bool take(const SseEvent& event) {
-        if (event.name == "end") {
-            ended = true;
-            return false;
-        }
-        const auto data = json::parse(event.data, nullptr, false);
-        if (data.is_discarded()) return !(unexpected = true);
-        return piece(data);
-    }
-};
-
-/// Reads what is left after the last event, when the job ended while nobody was connected.
-void read_rest(Context& context, const Position& at, const std::string& job) {
-    Call call{.path = path_of({"v1", "jobs", job, "logs"},
-                              {{"attempt", at.attempt}, {"offset", std::to_string(at.offset)}}),
-              .total = 0ms};
-    call.sink = [&context](std::string_view bytes) {
-        context.env.out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-        return !context.env.out.fail();
+Follower::Next Follower::fetch_raw(std::int64_t end) {
+    Call call{.path = path(at_, false), .total = 0ms};
+    call.sink = [&](std::string_view bytes) {
+        const auto wanted = static_cast<std::size_t>(end - at_);
+        write(bytes.substr(0, std::min(bytes.size(), wanted)));
+        return at_ < end && !context_.env.out.fail();
     };
-    static_cast<void>(context.client.send(call));
-    context.env.out.flush();
+    const auto answer = raw_.send(call);
+    if (answer && answer->status >= 300) trouble_ = refusal(*answer, "GET logs");
+    if (trouble_) return Next::broken;
+    return at_ >= end ? Next::more : Next::again;
 }
 
-}  // namespace
+Follower::Next Follower::bytes_until(const json& message, std::int64_t end) {
+    const auto& member_text = member(message, "text");
+    const auto from = whole_of(message, "offset");
+    if (!member_text.is_string() || !from || end < *from) {
+        trouble_ = Failure{.exit_code = kExitUnexpected, .text = "the daemon sent a log message that cannot be read"};
+        return Next::broken;
+    }
+    if (end <= at_) return Next::more;  // seen before a cut
+    const std::string_view text = member_text.get_ref<const std::string&>();
+    const bool exact = static_cast<std::int64_t>(text.size()) == end - *from && text.find(kReplacement) == std::string_view::npos;
+    if (exact && *from <= at_) write(text.substr(static_cast<std::size_t>(at_ - *from)));
+    else if (const auto next = fetch_raw(end); next != Next::more) return next;
+    return context_.env.out.fail() ? Next::gone : Next::more;
+}
 
-Outcome<bool> follow_log(Context& context, const FollowOptions& options) {
-    Position at{.attempt = options.attempt, .offset = options.offset};
-    std::chrono::milliseconds pause = kPauseMin;
-    auto away = 0ms;
+Follower::Next Follower::take(const SseEvent& event) {
+    if (event.name == "end") return Next::over;
+    if (event.name != "message") return Next::more;  // "attempt", and what later daemons may add
+    const auto end = offset_of(event.id);
+    const auto message = json::parse(event.data, nullptr, false);
+    return bytes_until(message, end.value_or(-1));
+}
+
+Outcome<bool> Follower::run() {
+    auto pause = kPauseMin;
+    std::chrono::milliseconds away{0};
     bool said = false;
     while (true) {
-        Stream stream{.context = context, .at = at};
         SseReader reader;
-        Call call{.path = path_of({"v1", "jobs", options.job, "logs"}, {{"follow", "1"},
-                                                                        {"attempt", at.attempt},
-                                                                        {"offset", std::to_string(at.offset)}}),
-                  .headers = {{"Accept", "text/event-stream"}},
-                  .total = 0ms,
-                  .stall = 90s};
+        auto next = Next::more;
+        const auto before = at_;
+        Call call{.path = path(at_, true), .headers = {{"Accept", "text/event-stream"}}, .total = 0ms, .stall = 90s};
         call.sink = [&](std::string_view bytes) {
-            return reader.feed(bytes, [&](const SseEvent& event) { return stream.take(event); });
+            const bool readable = reader.feed(bytes, [&](const SseEvent& event) {
+                next = take(event);
+                return next == Next::more;
+            });
+            if (!readable && next == Next::more) {
+                trouble_ = Failure{.exit_code = kExitUnexpected, .text = "the daemon sent an event line without an end"};
+                next = Next::broken;
+            }
+            return next == Next::more;
         };
-        auto answer = context.client.send(call);
-        if (was_interrupted(context.env)) return false;
-        if (context.env.out.fail()) return true;  // the reader of our output has left
-        if (stream.unexpected) return failed(kExitUnexpected, "the daemon sent a log event that cannot be read");
-        if (answer && answer->status >= 300 && answer->status < 500) return std::unexpected(refusal(*answer, "GET logs"));
-        if (stream.ended) return true;
-        if (stream.any || (answer && answer->status < 300)) {
+        auto answer = context_.client.send(call);
+        if (was_interrupted(context_.env)) return false;
+        if (next == Next::over || next == Next::gone) return true;
+        if (trouble_) return std::unexpected(*std::move(trouble_));
+        if (answer && answer->status >= 300 && answer->status < 500)
+            return std::unexpected(refusal(*answer, "GET logs"));
+        const bool served = answer && answer->status < 300;
+        if (at_ > before || served) {
             pause = kPauseMin;
             away = 0ms;
             said = false;
         }
-        auto job = context.client.get_json(path_of({"v1", "jobs", options.job}));
-        if (job && is_final_state(text_of(*job, "state"))) {
-            read_rest(context, at, options.job);
-            return true;
-        }
-        if (!answer && !said) {
-            fmt::print(context.env.err, "[log cut: {}; connecting again at byte {}]\n", shown(answer.error().text), at.offset);
+        auto failure = answer ? refusal(*answer, "GET logs") : std::move(answer).error();
+        if (!served && !said) {
+            fmt::print(context_.env.err, "[log cut: {}; connecting again at byte {}]\n", shown(failure.text), at_);
             said = true;
         }
-        if (!answer && away > kDaemonAway) return std::unexpected(std::move(answer).error());
-        context.env.sleep(pause);
-        if (was_interrupted(context.env)) return false;
+        if (away > kDaemonAway) return std::unexpected(std::move(failure));
+        context_.env.sleep(pause);
+        if (was_interrupted(context_.env)) return false;
         away += pause;
-        pause = std::min<std::chrono::milliseconds>(pause * 2, kPauseMax);
+        pause = std::min(pause * 2, kPauseMax);
     }
 }
+
+}  // namespace
+
+Outcome<bool> follow_log(Context& context, const FollowOptions& options) { return Follower(context, options).run(); }
 
 }  // namespace gf::cli

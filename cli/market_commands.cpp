@@ -75,7 +75,7 @@ int gpus(Context& context) {
 int providers(Context& context) {
     static const std::vector<Column> columns{
         {"PROVIDER", {"name"}, Shape::text, true}, {"HEALTH", {"health"}, Shape::state, true}, {"REASON", {"reason"}},
-        {"BALANCE", {"balance"}, Shape::dollars}, {"OFFERS", {"offers"}, Shape::number}, {"REJECTED", {"rejected"}, Shape::number},
+        {"BALANCE", {"balance"}, Shape::dollars}, {"OFFERS", {"offers"}, Shape::number}, {"REJECTED", {"offers_rejected"}, Shape::number},
         {"MACHINES", {"machines"}, Shape::number}, {"OFFERS SEEN", {"offers_at"}, Shape::age},
         {"LISTED", {"listing_at"}, Shape::age},
     };

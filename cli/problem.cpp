@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/json_read.hpp"
 
@@ -25,6 +26,18 @@ std::string line_of(std::string_view text, std::int64_t number) {
     return std::string(line);
 }
 
+/// Columns count characters; nothing when the line has not so many.
+std::optional<std::size_t> bytes_before(std::string_view line, std::int64_t column) {
+    if (column < 1) return std::nullopt;
+    std::size_t at = 0;
+    for (std::int64_t seen = 1; seen < column; ++seen) {
+        if (at >= line.size()) return std::nullopt;
+        do ++at;
+        while (at < line.size() && (static_cast<unsigned char>(line[at]) & 0xC0U) == 0x80U);
+    }
+    return at;
+}
+
 /// The line and a mark below the column, as compilers do it.
 std::string excerpt(const SpecShown& spec, std::int64_t line, std::int64_t column, const Style& style) {
     if (spec.name.empty() || line < 1) return {};
@@ -32,8 +45,9 @@ std::string excerpt(const SpecShown& spec, std::int64_t line, std::int64_t colum
     if (source.empty() || source.size() > kLineShownMax) return {};
     const auto margin = fmt::format("{:>5} | ", line);
     std::string out = style.paint(Colour::dim, margin) + shown(source) + "\n";
-    if (column < 1 || static_cast<std::size_t>(column) > source.size() + 1) return out;
-    const auto before = shown(std::string_view(source).substr(0, static_cast<std::size_t>(column - 1)));
+    const auto bytes = bytes_before(source, column);
+    if (!bytes) return out;
+    const auto before = shown(std::string_view(source).substr(0, *bytes));
     const auto indent = std::string(margin.size() + static_cast<std::size_t>(display_width(before)), ' ');
     return out + indent + style.paint(Colour::bad, "^") + "\n";
 }
