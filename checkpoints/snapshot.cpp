@@ -24,8 +24,10 @@ namespace fs = std::filesystem;
 namespace {
 
 // A chunk of an old pack is stored again when the previous generation used less than this share of that pack. Otherwise one
-// long-lived chunk would keep 64 MiB alive for ever; one generation later the old pack can go.
+// long-lived chunk would keep 64 MiB alive for ever; one generation later the old pack can go. Small packs waste nothing
+// worth the traffic.
 constexpr std::int64_t kUsedPercentMin = 30;
+constexpr std::int64_t kSmallPack = kChunkBytes;
 // A file whose times are younger than this when it was read may be written again without a new time (the kernel's file clock
 // ticks every few milliseconds, some network file systems count whole seconds), so SnapshotMemory does not trust it.
 constexpr std::int64_t kSettledNs = 2'000'000'000;
@@ -136,7 +138,7 @@ class Taking {
         for (const PackEntry& p : previous->packs) {
             std::int64_t used = 0;
             for (const PackedChunk& c : p.chunks) used += c.stored_size;
-            if (p.attempt > request_.attempt || used * 100 < p.size * kUsedPercentMin) continue;
+            if (p.attempt > request_.attempt || (p.size > kSmallPack && used * 100 < p.size * kUsedPercentMin)) continue;
             for (const PackedChunk& c : p.chunks) known_.emplace(c.sha256, Place{.pack = &p, .chunk = c});
         }
     }
