@@ -127,6 +127,7 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
             co_return false;
         }
         request.sink = std::move(plan.sink);
+        request.finding = std::move(plan.finding);
         bool whole = parser_->is_done();
         if (!whole) whole = co_await read_body(request, plan.body_max);
         if (!whole) co_return false;

@@ -38,6 +38,12 @@ class BodySink {
     virtual Result<void> write(std::string_view piece) = 0;
 };
 
+/// What a service found out about a request when it saw the head, and wants back with the body.
+class Finding {
+ public:
+    virtual ~Finding() = default;
+};
+
 struct Request {
     Method method{Method::other};
     std::string path;                                          // as sent, without the query
@@ -47,6 +53,7 @@ struct Request {
     std::optional<std::int64_t> content_length;
     std::string body;
     std::unique_ptr<BodySink> sink;                            // the one from BodyPlan, with all bytes in it
+    std::unique_ptr<Finding> finding;                          // the one from BodyPlan
     Peer peer;
 
     /// Empty when absent; the first when given twice.
@@ -113,6 +120,7 @@ struct BodyPlan {
     std::optional<Response> refuse;    // answer this at once; the body is not read
     std::int64_t body_max{0};          // larger bodies get 413 with this number
     std::unique_ptr<BodySink> sink;    // where it goes; null = into Request::body
+    std::unique_ptr<Finding> finding;  // handed back in Request::finding
 };
 
 /// Call once, on the loop's thread; later calls do nothing.

@@ -1,0 +1,39 @@
+// What the providers offer and how they are doing, from the published view.
+#include <algorithm>
+#include <tuple>
+
+#include "daemon/api/handlers.hpp"
+#include "daemon/api/json_views.hpp"
+#include "daemon/api/list_page.hpp"
+
+namespace gf::api {
+
+void list_offers(Call call) {
+    const auto view = call.context().core.view();
+    const auto* provider = call.request.query_value("provider");
+    const auto* gpu = call.request.query_value("gpu");
+    std::vector<std::string> names;
+    if (gpu != nullptr && !gpu->empty()) {
+        auto typed = call.context().options.gpus->typed(*gpu);
+        if (typed.canonical.empty()) {
+            std::string hint;
+            for (const auto& s : typed.suggestions) hint += (hint.empty() ? "; did you mean " : ", ") + s;
+            return fail_with(call, Error{.kind = ErrorKind::malformed, .message = *gpu + " is not a known GPU" + hint, .field = "gpu"});
+        }
+        names = std::move(typed.canonical);
+    }
+    std::vector<const Offer*> chosen;
+    for (const auto& offer : view->offers) {
+        if (provider != nullptr && !provider->empty() && offer.provider.get() != *provider) continue;
+        if (!names.empty() && std::ranges::find(names, offer.gpu.canonical) == names.end()) continue;
+        chosen.push_back(&offer);
+    }
+    std::ranges::sort(chosen, {}, [](const Offer* o) { return std::tie(o->gpu_rate, o->provider, o->id); });
+    answer_page(call, chosen, [](const Offer* offer) { return offer_view(*offer); });
+}
+
+void list_gpus(Call call) { answer_page(call, call.context().options.gpus->cards(), card_view); }
+
+void list_providers(Call call) { answer_page(call, call.context().core.view()->providers, provider_view); }
+
+}  // namespace gf::api
