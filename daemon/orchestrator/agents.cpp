@@ -39,11 +39,13 @@ void Step::on(const AgentConnected& e, const StoredRows&) {
         machine.checked = false;
         machine.first_hello = now_;
         save(machine);
-        if (restarted && holds_current(machine) && task_of(machine)->attempt->state == AttemptState::running) {
-            // The container restarted under a running job: whatever ran there is over.
+        const bool had_lease = machine.row.state == MachineState::busy || machine.row.state == MachineState::draining;
+        if (restarted && had_lease && holds_current(machine)) {
+            // The container restarted under a lease: whatever ran or was being prepared there is over.
             LiveTask& task = *task_of(machine);
-            end_attempt(task, Cause::host_fault, "the container restarted");
-            if (LiveJob* job = job_of(task)) recover(*job, task, Cause::host_fault, "the container restarted");
+            const Cause cause = task.attempt->state == AttemptState::running ? Cause::host_fault : Cause::start_timeout;
+            end_attempt(task, cause, "the container restarted");
+            if (LiveJob* job = job_of(task)) recover(*job, task, cause, "the container restarted");
             release_machine(machine, "restarted", false);
             return;
         }

@@ -26,15 +26,24 @@ void Simulation::agents() {
         for (auto& [id, m] : p->machines()) {
             if (m.presence != Presence::running || m.boots == 0) {
                 if (const auto found = agents_.find(id); found != agents_.end()) {
-                    if (found->second.connected) deliver(AgentDisconnected{found->second.id, found->second.boot});
-                    agents_.erase(found);
+                    Agent& off = found->second;
+                    if (off.connected) deliver(AgentDisconnected{off.id, off.boot});
+                    off.connected = false;
+                    if (m.presence == Presence::gone) agents_.erase(found);
                 }
                 continue;
             }
             const std::string boot = id + "-" + std::to_string(m.boots);
             Agent& agent = agents_[id];
             if (agent.boot != boot) {
-                agent = Agent{};
+                // The disk outlives a restart: a snapshot that was not sent yet is offered by the next boot.
+                Agent fresh;
+                if (agent.lease && agent.lease->checkpoint.declared && agent.state == "running") {
+                    fresh.left_lease = agent.lease;
+                    fresh.left_manifest = agent.lease->attempt + "-left";
+                    fresh.left_step = agent.step;
+                }
+                agent = std::move(fresh);
                 agent.machine = id;
                 agent.id = MachineId{parse_machine_tag(m.tag).machine_id};
                 agent.boot = boot;
@@ -67,6 +76,12 @@ void Simulation::drive(Agent& agent, ModelMachine&) {
                 hello.attempt_state = agent.state;
             }
             say(agent, hello, false);
+            if (agent.left_lease && agent.connected) {
+                const auto lease = *agent.left_lease;
+                agent.left_lease.reset();
+                offer_checkpoint(agent, lease, agent.left_manifest, agent.left_step);
+                if (!core_ || !agent.connected) return;
+            }
             const auto again = agent.unacked;
             for (const auto& [seq, body] : again)
                 if (agent.connected) deliver(AgentSaid{agent.id, ap::FromAgent{agent.boot, seq, body}});
@@ -97,7 +112,7 @@ void Simulation::drive(Agent& agent, ModelMachine&) {
             agent.open_manifest = agent.lease->attempt + "-m" + std::to_string(++agent.manifests);
             agent.open_step = agent.step;
         }
-        offer_checkpoint(agent);
+        offer_checkpoint(agent, *agent.lease, agent.open_manifest, agent.open_step);
     }
     if (agent.step >= job.work_s && agent.connected && !agent.stop_asked) {
         // Outputs are accepted before the exit is told; a refusal means that the right to write is gone.
@@ -121,10 +136,10 @@ void Simulation::drive(Agent& agent, ModelMachine&) {
     }
 }
 
-void Simulation::offer_checkpoint(Agent& agent) {
+void Simulation::offer_checkpoint(Agent& agent, const ap::Lease& lease, const std::string& manifest, std::int64_t step) {
     const RequestId request = next_request_++;
-    waiting_[request] = [this, machine = agent.machine, boot = agent.boot, number = agent.lease->number, step = agent.open_step,
-                         manifest = agent.open_manifest, job_id = JobId{agent.lease->job}](const ApiResult& result) {
+    waiting_[request] = [this, machine = agent.machine, boot = agent.boot, number = lease.number, manifest,
+                         job_id = JobId{lease.job}](const ApiResult& result) {
         UserJob& job = jobs_.at(job_id);
         const auto found = agents_.find(machine);
         if (result.status == 200) {
@@ -133,12 +148,11 @@ void Simulation::offer_checkpoint(Agent& agent) {
                 violated("P2", "a checkpoint of attempt " + std::to_string(number) + " was committed while attempt " +
                                    std::to_string(job.highest_attempt) + " exists");
         }
-        (void)step;
         if (found == agents_.end() || found->second.boot != boot) return;
         if (result.status == 200 && found->second.open_manifest == manifest) found->second.open_manifest.clear();
-        if (result.status == 409) found->second.fenced = true;
+        if (result.status == 409 && found->second.lease && found->second.lease->number == number) found->second.fenced = true;
     };
-    deliver(CheckpointOffered{request, agent.id, AttemptId{agent.lease->attempt}, agent.open_manifest, agent.open_step, Bytes{1'000'000}});
+    deliver(CheckpointOffered{request, agent.id, AttemptId{lease.attempt}, manifest, step, Bytes{1'000'000}});
 }
 
 void Simulation::exit_agent(Agent& agent, std::optional<int> code, std::string reason) {

@@ -10,6 +10,11 @@ void Simulation::check_rows(const std::vector<RowChange>& rows) {
         trace_ = (trace_ ^ change.index()) * 1099511628211ULL;
         if (const auto* machine = std::get_if<PutMachine>(&change)) {
             rows_[machine->row.id] = machine->row;
+            // Exactly once (6.1): a create call is written off only if nothing came of it. Listings lag by less than the
+            // settle time here, so that this holds unless listings lie.
+            if (machine->row.state == MachineState::gone && machine->row.reason == "never_appeared" && !faults_.listing_lies)
+                if (const ModelMachine* m = model_of(machine->row.id); m && ModelProvider::exists(*m) && !m->dies_at)
+                    violated("P1", machine->row.id.get() + " was written off as never appeared, but " + m->id.get() + " exists");
             if (!machine->row.provider_id.empty()) provider_ids_[machine->row.id] = machine->row.provider_id.get();
             for (const char c : machine->row.reason) trace_ = (trace_ ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
         } else if (const auto* attempt = std::get_if<PutAttempt>(&change)) {
@@ -61,6 +66,13 @@ void Simulation::check_fleet() {
     std::map<TaskId, int> holders;
     for (const auto& [id, machine] : core_->world().machines) {
         const auto& row = machine.row;
+        // A machine that is up belongs to a current attempt, is ready for one, or came back and is about to be judged.
+        if (row.state == MachineState::booting || row.state == MachineState::busy || row.state == MachineState::draining) {
+            const auto task = core_->world().tasks.find(row.task);
+            const bool holds = task != core_->world().tasks.end() && task->second.attempt && task->second.attempt->machine == id;
+            if (!holds && row.reason != "back_from_interruption")
+                violated("P1", row.id.get() + " is " + std::string(text(row.state)) + " (" + row.reason + ") for nobody");
+        }
         if (row.state != MachineState::busy && row.state != MachineState::draining) continue;
         const auto task = core_->world().tasks.find(row.task);
         if (task != core_->world().tasks.end() && task->second.row.attempt == row.attempt && task->second.attempt &&

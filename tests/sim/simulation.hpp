@@ -58,6 +58,10 @@ class Simulation {
         bool output_sent{false};
         bool stop_asked{false};
         bool drained{false};
+        // What an earlier boot of this machine left unsent on its disk.
+        std::optional<agent_protocol::Lease> left_lease;
+        std::string left_manifest;
+        std::int64_t left_step{0};
     };
     struct UserJob {
         JobId id;
@@ -89,7 +93,7 @@ class Simulation {
     void agents();
     void drive(Agent& agent, ModelMachine& machine);
     void say(Agent& agent, agent_protocol::FromAgentBody body, bool keep);
-    void offer_checkpoint(Agent& agent);
+    void offer_checkpoint(Agent& agent, const agent_protocol::Lease& lease, const std::string& manifest, std::int64_t step);
     void agent_hears(const MachineId& id, const agent_protocol::ToAgent& message);
     void agent_gets_lease(Agent& agent, const agent_protocol::Lease& lease);
     void close_agent(const MachineId& id);
