@@ -1,0 +1,61 @@
+// The bench of a provider that is reached over HTTP: a world behind a scripted server, and a clock moved by hand.
+#pragma once
+#include "bench.hpp"
+#include "providers/registry.hpp"
+#include "runpod_world.hpp"
+#include "vastai_world.hpp"
+
+namespace gf::test {
+
+inline constexpr Instant kStart = instant_of(1'796'000'000'000);  // 2026-11-30
+
+/// No alias table here: the canonical name is "provider:name", so that what was asked for can be seen.
+[[nodiscard]] GpuLookup plain_lookup();
+
+/// Settings that reach the scripted server and nothing else.
+[[nodiscard]] ProviderSetup setup_for(const RunpodWorld&, const std::string& url);
+[[nodiscard]] ProviderSetup setup_for(const VastWorld&, const std::string& url);
+[[nodiscard]] inline std::size_t count_in(const RunpodWorld& w) { return w.pods(); }
+[[nodiscard]] inline std::size_t count_in(const VastWorld& w) { return w.instances(); }
+/// Something to rent.
+void stock(RunpodWorld& world);
+void stock(VastWorld& world);
+
+template <class World>
+class CloudBench final : public Bench {
+ public:
+    CloudBench()
+        : hand(kStart), world(hand), server([this](const Received& r) { return world.answer(r); }),
+          set(make_providers(setup_for(world, server.url()), hand, plain_lookup()).value()) {
+        stock(world);
+    }
+    Provider& provider() override { return *set.providers.front(); }
+    Clock& clock() override { return hand; }
+    void pass(Millis time) override { hand.advance(time); }
+    bool fault(Op op, Fault fault) override {
+        world.fault(op, fault);
+        return true;
+    }
+    std::size_t machines() override { return count_in(world); }
+    bool add_foreign(const std::string& name) override {
+        world.add(name, nlohmann::json::object());
+        return true;
+    }
+    bool go_away() override {
+        server.go_away();
+        return true;
+    }
+    std::vector<Received> sent() override { return server.received(); }
+    /// The next answers come from here instead of the world.
+    void script(ScriptedServer::Handler handler) { server.handler(std::move(handler)); }
+
+    ManualClock hand;
+    World world;
+    ScriptedServer server;
+    ProviderSet set;
+};
+
+using RunpodBench = CloudBench<RunpodWorld>;
+using VastBench = CloudBench<VastWorld>;
+
+}  // namespace gf::test
