@@ -50,9 +50,8 @@ void Wire::reply(int status, std::string_view body, std::string_view type,
     std::ostringstream head;
     head << "HTTP/1.1 " << status << " X\r\nContent-Type: " << type << "\r\nContent-Length: " << body.size() << "\r\n";
     for (const auto& [name, value] : headers) head << name << ": " << value << "\r\n";
-    head << "\r\n";
+    head << "\r\n" << body;  // in one write: two would wait for each other's acknowledgement
     raw(head.str());
-    raw(body);
 }
 
 void Wire::hang() {

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""kill -9 of the daemon, the agent's worker, the agent's supervisor and the job, each in the middle of one run."""
+import os
+import signal
+
+from harness import check, run, wait_for
+from worlds import check_bill, check_result, counter_spec, wait_all_gone
+
+TOTAL = 160
+
+
+def job_pid(lab):
+    """The program itself, not the shell around it."""
+    pids = [pid for pid, (_, argv, _) in lab.marked().items() if len(argv) > 1 and argv[1] == "counter.py"]
+    return pids[0] if len(pids) == 1 else None
+
+
+def agents(lab):
+    """(supervisor, worker): the worker is the supervisor's child of the same program."""
+    table = {pid: parent for pid, (parent, argv, _) in lab.marked().items() if argv and "gpuferry-agent" in argv[0]}
+    for pid, parent in table.items():
+        if parent in table:
+            return parent, pid
+    return None
+
+
+def test(lab):
+    lab.start_sim()
+    lab.write_config(runpod=False)
+    lab.start_daemon()
+    job = lab.submit(counter_spec(lab, TOTAL, 0.15, 5, retry={"user_error": 1, "host_fault": 5}))
+    lab.wait_step(job, 10)
+
+    # The daemon: the job must not notice.
+    pid = wait_for("the job's process", lambda: job_pid(lab))
+    lab.kill_daemon()
+    check(job_pid(lab) == pid, "the job died with the daemon")
+    lab.start_daemon()
+    lab.wait_step(job, 25)
+    check(job_pid(lab) == pid and lab.job(job)["attempts"] == 1, "the daemon's death disturbed the job")
+
+    # The worker: it is started again, the job goes on in the same attempt.
+    _, worker = wait_for("the agent's two processes", lambda: agents(lab))
+    os.kill(worker, signal.SIGKILL)
+    wait_for("another worker", lambda: (agents(lab) or (0, worker))[1] != worker)
+    lab.wait_step(job, 40)
+    check(job_pid(lab) == pid and lab.job(job)["attempts"] == 1, "the worker's death disturbed the job")
+
+    # The job: signal 9 is the program's own end; the next attempt resumes.
+    wait_for("a checkpoint", lambda: lab.checkpoints(job))
+    os.kill(job_pid(lab), signal.SIGKILL)
+    wait_for("a second attempt that runs", lambda: [a for a in lab.attempts(job) if a["number"] == 2 and a.get("started_at")], 90)
+    first = [a for a in lab.attempts(job) if a["number"] == 1][0]
+    check(first["state"] == "ended" and first.get("exit_signal") == 9 and first["exit_code"] is None,
+          f"attempt 1 should have ended by signal 9: {first}")
+    check(first["reason"] == "user_error", f"a killed program is the user's: {first}")
+
+    # The supervisor: its attempt ends as host_fault, everything it had started is gone with it.
+    lab.wait_step(job, 60)
+    second = wait_for("the second attempt's process", lambda: job_pid(lab))
+    supervisor, _ = wait_for("the agent's two processes", lambda: agents(lab))
+    os.kill(supervisor, signal.SIGKILL)
+    wait_for("the old job process to be gone", lambda: not os.path.exists(f"/proc/{second}") or job_pid(lab) != second, 20)
+    wait_for("a third attempt that runs", lambda: [a for a in lab.attempts(job) if a["number"] == 3 and a.get("started_at")], 120)
+    second_row = [a for a in lab.attempts(job) if a["number"] == 2][0]
+    check(second_row["reason"] == "host_fault", f"the supervisor's death is a host fault: {second_row}")
+    third = [a for a in lab.attempts(job) if a["number"] == 3][0]
+    check(third["start_generation"] > 0, f"attempt 3 began from nothing: {third}")
+
+    lab.wait_state(job, "succeeded", seconds=120)
+    check_result(lab, job, TOTAL)
+    wait_all_gone(lab)
+    check_bill(lab)
+
+
+run("kill_each", test)

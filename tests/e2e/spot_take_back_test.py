@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+"""The market takes the spot machine; the job goes on elsewhere from its checkpoint and ends with the same result."""
+from harness import check, run, wait_for
+from worlds import check_bill, check_result, counter_spec, rentals, take_back, wait_all_gone
+
+TOTAL = 80
+
+
+def test(lab):
+    lab.start_sim()
+    lab.write_config(runpod=False)
+    lab.start_daemon()
+    job = lab.submit(counter_spec(lab, TOTAL, 0.1, 5, resources={"spot": "always"}))
+    lab.wait_step(job, 20)
+    wait_for("a checkpoint", lambda: lab.checkpoints(job))
+    alive = rentals(lab)
+    check(len(alive) == 1, f"one machine for one job: {alive}")
+    check(alive[0]["spot"], f"spot: always rented a machine at a fixed price: {alive[0]}")
+    take_back(lab, alive[0])
+    wait_for("a second attempt that runs", lambda: [a for a in lab.attempts(job) if a["number"] == 2 and a.get("started_at")], 120)
+    attempts = {a["number"]: a for a in lab.attempts(job)}
+    check(attempts[1]["reason"] == "spot_lost", f"why the first attempt ended: {attempts[1]}")
+    check(attempts[2]["start_generation"] > 0, f"the second attempt began from nothing: {attempts[2]}")
+    check(attempts[1]["machine"] != attempts[2]["machine"], "the same machine was used again")
+    lab.wait_state(job, "succeeded", seconds=120)
+    check(lab.job(job)["attempts"] == 2, f"two attempts were enough: {lab.job(job)}")
+    check(b"resumed at " in lab.log(job), "the program did not see its checkpoint")
+    check_result(lab, job, TOTAL)
+    wait_all_gone(lab)
+    check_bill(lab)
+
+
+run("spot_take_back", test)

@@ -1,0 +1,74 @@
+"""What several tests share: the usual job, and the simulator's admin face in the words of the tests."""
+import json
+import pathlib
+import shutil
+
+import counter
+from harness import SCALE, Failed, check, wait_for
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def counter_spec(lab, total=60, pause=0.1, every=5, **over):
+    """A job of `total` steps of `pause` real seconds that saves every `every` steps; keys of the spec may be laid over."""
+    code = lab.folder / "code"
+    code.mkdir(exist_ok=True)
+    shutil.copy(HERE / "counter.py", code / "counter.py")
+    spec = {
+        "name": "counter",
+        "kind": "training",
+        "run": f"python3 counter.py {total} {pause} {every}",
+        "code": str(code),
+        "resources": {"vram": "24GB", "disk": "20GB", "spot": "never", "providers": ["vastai"]},
+        "checkpoint": {"path": "ckpt", "every": f"{max(1, int(SCALE))}s", "grace": "20s"},
+        "outputs": [{"from": "out"}],
+    }
+    for key, value in over.items():
+        if value is None:
+            spec.pop(key, None)
+        elif isinstance(value, dict) and isinstance(spec.get(key), dict):
+            spec[key] = {**spec[key], **value}
+        else:
+            spec[key] = value
+    return spec
+
+
+def check_result(lab, job, total):
+    """The published result is the one of an unbroken run."""
+    folder = lab.folder / f"got-{job}"
+    ran = lab.cli("outputs", "get", job, folder)
+    check(ran.returncode == 0, f"outputs get: {ran.returncode} {ran.stderr.decode()}")
+    found = [p for p in folder.rglob("result")]
+    check(len(found) == 1, f"one file named result, found {found}")
+    check(found[0].read_text() == counter.expected(total), "the result is not that of an unbroken run")
+
+
+def rentals(lab, alive=True):
+    """Machines as the providers' own records have them."""
+    found = lab.sim_ask("GET", "/state")["rentals"]
+    return [r for r in found if r["phase"] != "gone"] if alive else found
+
+
+def wait_all_gone(lab, seconds=60):
+    """P1 at the end: nothing is left at any provider, by its own record."""
+    wait_for("the providers to have no machine of ours", lambda: not rentals(lab) or None, seconds)
+    lab.wait_no_machines(seconds)
+
+
+def dollars(text):
+    return float(str(text).lstrip("$"))
+
+
+def check_bill(lab, job=None):
+    """P4: the ledger and the provider's own bill agree within 1 % or one billing unit plus one poll."""
+    cost = lab.get("/v1/cost" if job is None else f"/v1/jobs/{job}/cost")
+    check(cost["at_least"] is False, "the cost is marked at least although every rate was known")
+    bill = lab.sim_ask("GET", "/bill")
+    theirs = sum(dollars(r["total"]) for r in bill["rentals"])
+    ours = dollars(cost["total"])
+    rate = max((dollars(r["rate"]) for r in bill["rentals"]), default=0.0)
+    unit = rate * 15 / 3600 * max(1, len(bill["rentals"]))  # a billing second and a sweep of 10 s, per machine
+    check(theirs > 0, f"the provider billed nothing: {json.dumps(bill)[:300]}")
+    if abs(ours - theirs) > max(theirs * 0.01, unit):
+        raise Failed(f"the ledger says {ours:.6f}, the provider {theirs:.6f} (allowed: 1 % or {unit:.6f})")
+    return ours, theirs
