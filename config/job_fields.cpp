@@ -213,10 +213,11 @@ void refuse_not_yet(Walk& walk, const Node& node, std::string_view what) {
 }
 
 std::optional<std::string> line_text(Walk& walk, const Node& node, std::size_t characters_max) {
-    auto text = walk.text(node, characters_max * 4);
+    const std::string want = "a text of 1 to " + std::to_string(characters_max) + " characters";
+    auto text = walk.text(node, characters_max * 4, want);
     if (!text) return std::nullopt;
     if (character_count(*text) > characters_max) {
-        walk.wrong(node, "a text of 1 to " + std::to_string(characters_max) + " characters");
+        walk.wrong(node, want);
         return std::nullopt;
     }
     for (std::size_t at = 0; at < text->size();) {

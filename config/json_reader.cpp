@@ -67,8 +67,7 @@ class Handler {
         overflow_ = e.id == 406;
         std::string message = e.what();
         if (const auto cut = message.find(": "); cut != std::string::npos) message.erase(0, cut + 2);
-        return builder_.fail_at(std::min(overflow_ || taken_ == 0 ? token() : taken_ - 1, text_.size()),
-                                "not JSON: " + message);
+        return builder_.fail_at(token(), "not JSON: " + message);
     }
 
     [[nodiscard]] bool overflow() const { return overflow_; }

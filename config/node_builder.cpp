@@ -101,7 +101,15 @@ bool NodeBuilder::scalar(std::string value, bool quoted, std::size_t offset) {
     return true;
 }
 
-bool NodeBuilder::null(std::size_t offset) { return add(Node::Kind::null, offset) != nullptr; }
+bool NodeBuilder::null(std::size_t offset) {
+    Node* node = add(Node::Kind::null, offset);
+    if (node == nullptr) return false;
+    // A YAML key without a value: the parser is at the next line already, the fault is at the key.
+    if (open_.empty() || open_.back().node->keys.empty()) return true;
+    const Place& key = open_.back().node->keys.back().place;
+    if (node->place.line > key.line) node->place = key;
+    return true;
+}
 
 bool NodeBuilder::expects_key() const {
     return !open_.empty() && open_.back().node->kind == Node::Kind::mapping && !open_.back().key_waits;

@@ -53,7 +53,9 @@ std::optional<std::string> web_url(Walk& walk, const Node& node) {
     auto typed = line(walk, node, 1024);
     if (!typed) return std::nullopt;
     const auto url = boost::urls::parse_uri(*typed);
-    const bool shaped = url && (url->scheme() == "http" || url->scheme() == "https") && !url->host().empty() &&
+    // Boost.URL 1.81 reads "http://127.0.0.1.example.org" as the host 127.0.0.1 with the path ".example.org".
+    const bool whole_host = url && (url->encoded_path().empty() || url->encoded_path().starts_with('/'));
+    const bool shaped = whole_host && (url->scheme() == "http" || url->scheme() == "https") && !url->host().empty() &&
                         !url->has_userinfo() && !url->has_query() && !url->has_fragment();
     if (!shaped) {
         walk.wrong(node, "a URL such as https://host/path (no user, no query)");

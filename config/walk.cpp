@@ -80,8 +80,8 @@ bool Walk::scalar(const Node& node, std::string_view want) {
     return false;
 }
 
-std::optional<std::string> Walk::text(const Node& node, std::size_t bytes_max) {
-    const std::string want = "a text of 1 to " + std::to_string(bytes_max) + " bytes";
+std::optional<std::string> Walk::text(const Node& node, std::size_t bytes_max, std::string want) {
+    if (want.empty()) want = "a text of 1 to " + std::to_string(bytes_max) + " bytes";
     if (node.kind == Node::Kind::null) {
         wrong(node, want + " (in quotes if it is the word null or empty)");
         return std::nullopt;

@@ -31,7 +31,8 @@ class Walk {
     [[nodiscard]] const std::string& path() const { return path_; }
 
     // Scalars. Nothing, with an error noted, for a value that does not fit. Ranges are inclusive.
-    std::optional<std::string> text(const Node& node, std::size_t bytes_max);
+    /// `want` in place of "a text of 1 to N bytes" in the message.
+    std::optional<std::string> text(const Node& node, std::size_t bytes_max, std::string want = {});
     std::optional<std::int64_t> integer(const Node& node, std::int64_t least, std::int64_t most);
     std::optional<bool> boolean(const Node& node);
     std::optional<double> decimal(const Node& node, double least, double most);

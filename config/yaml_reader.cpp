@@ -55,7 +55,8 @@ class Handler final : public YAML::EventHandler {
     }
     void begin(Node::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
         check(mark, tag, anchor);
-        if (builder_.expects_key()) refuse(mark, "a key must be a text");
+        // yaml-cpp also takes a bracket that is never closed for the start of such a key.
+        if (builder_.expects_key()) refuse(mark, "a list or mapping cannot be a key (or its bracket is not closed)");
         go_on(builder_.begin(kind, offset(mark)));
     }
     /// yaml-cpp gives "?" to what has no tag and "!" to quoted scalars; the same "!" written out shows in the text.
@@ -77,6 +78,29 @@ class Handler final : public YAML::EventHandler {
     NodeBuilder& builder_;
 };
 
+/// Refuses whatever follows the first document, at its place.
+class SecondDocument final : public YAML::EventHandler {
+ public:
+    SecondDocument(std::string_view text, NodeBuilder& builder) : text_(text), builder_(builder) {}
+    void OnDocumentStart(const YAML::Mark& mark) override {
+        builder_.fail_at(mark.pos < 0 ? text_.size() : std::min(static_cast<std::size_t>(mark.pos), text_.size()),
+                         "more than one document");
+        throw Refused{};
+    }
+    void OnDocumentEnd() override {}
+    void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+    void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+    void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+    void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+    void OnSequenceEnd() override {}
+    void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+    void OnMapEnd() override {}
+
+ private:
+    std::string_view text_;
+    NodeBuilder& builder_;
+};
+
 }  // namespace
 
 Result<Node> read_yaml(std::string_view text) {
@@ -86,13 +110,10 @@ Result<Node> read_yaml(std::string_view text) {
         std::istringstream stream{std::string(text)};
         YAML::Parser parser(stream);
         Handler handler(text, builder);
-        if (parser.HandleNextDocument(handler)) {
-            NodeBuilder ignored(text);
-            Handler second(text, ignored);
-            if (parser.HandleNextDocument(second)) builder.fail_at(text.size(), "more than one document");
-        }
+        SecondDocument second(text, builder);
+        if (parser.HandleNextDocument(handler)) parser.HandleNextDocument(second);
     } catch (const Refused&) {
-        if (!builder.error()) builder.fail_at(text.size(), "more than one document");
+        // The builder has the error.
     } catch (const YAML::Exception& e) {
         const std::size_t at = e.mark.pos < 0 ? text.size() : static_cast<std::size_t>(e.mark.pos);
         builder.fail_at(std::min(at, text.size()), "not YAML: " + e.msg);

@@ -77,7 +77,7 @@ TEST_CASE("a job for an A100 of 80 GB judges each offer by its memory and name")
     spec.resources.gpu_as_typed = {"A100"};
     spec.resources.vram = VramDemand{.class_gb = 80, .exact = {}};
     for (const auto& row : rows) {
-        CAPTURE(row.name);
+        CAPTURE(std::string(row.name));
         Offer o = test::offer();
         o.gpu = {.canonical = test::gpu_names().canonical("vastai", row.name, mib(row.memory)).value_or(""),
                  .provider_name = row.name, .memory = mib(row.memory)};

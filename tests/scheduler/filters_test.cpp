@@ -35,7 +35,7 @@ VramDemand exactly(std::int64_t bytes) { return {.class_gb = {}, .exact = Bytes{
 
 void check(std::span<const Case> cases) {
     for (const auto& c : cases) {
-        CAPTURE(c.what);
+        CAPTURE(std::string(c.what));
         JobSpec spec = test::job();
         TaskRecord task;
         std::vector<Offer> offers{test::offer()};

@@ -48,8 +48,8 @@ TEST_CASE("the spellings of providers and drivers lead to one card, never to a n
         {"", "RTX 3090", std::nullopt, "RTX-3090"},
     };
     for (const auto& row : table) {
-        CAPTURE(row.provider);
-        CAPTURE(row.name);
+        CAPTURE(std::string(row.provider));
+        CAPTURE(std::string(row.name));
         std::optional<Bytes> memory;
         if (row.memory_mib) memory = mib(*row.memory_mib);
         CHECK(gpu_names().canonical(row.provider, row.name, memory).value_or("") == row.canonical);
@@ -79,7 +79,7 @@ TEST_CASE("the reported memory tells the variants of one spelling apart") {
         {"runpod", "NVIDIA RTX PRO 6000 Blackwell Server Edition", 24576, ""},
     };
     for (const auto& row : table) {
-        CAPTURE(row.name);
+        CAPTURE(std::string(row.name));
         std::optional<Bytes> memory;
         if (row.memory_mib) memory = mib(*row.memory_mib);
         CHECK(gpu_names().canonical(row.provider, row.name, memory).value_or("") == row.canonical);
@@ -116,14 +116,14 @@ TEST_CASE("a mistyped name is refused with suggestions") {
     };
     for (const auto& row : {Row{"A100-8", "A100"}, Row{"H1000", "H100"}, Row{"RTX409", "RTX-4090"}, Row{"4090", "RTX-4090"},
                             Row{"RTX 409O", "RTX-4090"}, Row{"L4OS", "L40S"}}) {
-        CAPTURE(row.typed);
+        CAPTURE(std::string(row.typed));
         const auto found = gpu_names().typed(row.typed);
         CHECK(found.canonical.empty());
         CHECK(std::ranges::find(found.suggestions, row.suggested) != found.suggestions.end());
         CHECK(found.suggestions.size() <= 5);
     }
     for (const auto* nonsense : {"", "-", "banana split", "gpu_8x_a100", "vcg-a16-2c-8g-2vram"}) {
-        CAPTURE(nonsense);
+        CAPTURE(std::string(nonsense));
         CHECK(gpu_names().typed(nonsense).canonical.empty());
     }
     CHECK(gpu_names().typed(std::string(100'000, 'A')).canonical.empty());

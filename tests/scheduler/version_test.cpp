@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+
 using namespace gf;
 
 TEST_CASE("versions are compared number by number") {
@@ -18,8 +20,8 @@ TEST_CASE("versions are compared number by number") {
         {"99999999999", "1", std::nullopt},
     };
     for (const auto& row : table) {
-        CAPTURE(row.have);
-        CAPTURE(row.least);
+        CAPTURE(std::string(row.have));
+        CAPTURE(std::string(row.least));
         CHECK(version_at_least(row.have, row.least) == row.expected);
     }
 }
