@@ -1,0 +1,162 @@
+#include "providers/pacer.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+
+using namespace gf;
+
+namespace {
+
+constexpr Instant kT0 = instant_of(1'796'000'000'000);
+
+PacerRules rules(bool account_wide = false) {
+    return {.endpoints = {{.name = "destroy", .interval = Millis{3'000}, .urgency = Urgency::destroy},
+                          {.name = "create", .interval = Millis{5'000}, .urgency = Urgency::machine, .backoff_first = Seconds{12}},
+                          {.name = "list", .interval = Millis{1'000}, .urgency = Urgency::listing},
+                          {.name = "search", .interval = Millis{0}, .urgency = Urgency::search}},
+            .account_wide = account_wide};
+}
+
+HttpResponse answer(int status, std::vector<HttpHeader> headers = {}, std::string body = {}) {
+    HttpResponse r;
+    r.delivery = Delivery::answered;
+    r.status = status;
+    r.headers = std::move(headers);
+    r.body = std::move(body);
+    return r;
+}
+
+}  // namespace
+
+TEST_CASE("calls of one endpoint keep its interval, others do not wait for them") {
+    ManualClock clock(kT0);
+    Pacer pacer(clock, 1, rules());
+    REQUIRE(pacer.enter("list", Seconds{60}));
+    CHECK(clock.now() == kT0);
+    REQUIRE(pacer.enter("destroy", Seconds{60}));
+    CHECK(clock.now() == kT0);
+    REQUIRE(pacer.enter("list", Seconds{60}));
+    CHECK(clock.now() == kT0 + Seconds{1});
+    REQUIRE(pacer.enter("list", Seconds{60}));
+    CHECK(clock.now() == kT0 + Seconds{2});
+}
+
+TEST_CASE("who would wait too long is told how long, and takes no slot") {
+    ManualClock clock(kT0);
+    Pacer pacer(clock, 1, rules());
+    REQUIRE(pacer.enter("create", Seconds{1}));
+    const auto refused = pacer.enter("create", Seconds{1});
+    REQUIRE(!refused);
+    CHECK(refused.error().kind == ErrorKind::rate_limited);
+    CHECK(refused.error().retry_after == Seconds{5});
+    CHECK(clock.now() == kT0);
+    clock.advance(Seconds{5});
+    CHECK(pacer.enter("create", Millis{0}));
+}
+
+TEST_CASE("a 429 without Retry-After backs off exponentially with jitter, up to the bound") {
+    ManualClock clock(kT0);
+    Pacer pacer(clock, 7, rules());
+    std::vector<Millis> waits;
+    for (int i = 0; i < 8; ++i) {
+        const auto wait = pacer.learn("list", answer(429, {}, "API requests too frequent"));
+        REQUIRE(wait);
+        waits.push_back(*wait);
+    }
+    // 1, 2, 4, 8, 16, 30, 30, 30 s, each up to a quarter longer.
+    const std::array<std::int64_t, 8> least{1'000, 2'000, 4'000, 8'000, 16'000, 30'000, 30'000, 30'000};
+    for (std::size_t i = 0; i < least.size(); ++i) {
+        CAPTURE(i);
+        CHECK(waits[i].count() >= least[i]);
+        CHECK(waits[i].count() <= least[i] + least[i] / 4);
+    }
+    CHECK(!pacer.enter("list", Seconds{1}));
+    CHECK(pacer.enter("destroy", Millis{0}));  // another endpoint of a provider that limits each by itself
+    pacer.learn("list", answer(200));
+    const auto again = pacer.learn("list", answer(429));
+    CHECK(again->count() < 1'500);
+}
+
+TEST_CASE("the threshold that a 429 names becomes the interval, in all four forms of the text") {
+    for (const std::string body : {"API requests too frequent: endpoint threshold=4.5",
+                                   R"({"detail":"API requests too frequent endpoint threshold=4.5"})",
+                                   R"({"success":false,"error":"rate_limit_exceeded","msg":"API requests too frequent endpoint threshold=4.5"})"}) {
+        CAPTURE(body);
+        ManualClock clock(kT0);
+        Pacer pacer(clock, 1, rules());
+        const auto wait = pacer.learn("search", answer(429, {}, body));
+        REQUIRE(wait);
+        CHECK(*wait >= Millis{5'400});
+        clock.advance(*wait);
+        REQUIRE(pacer.enter("search", Millis{0}));
+        const auto next = pacer.enter("search", Millis{0});
+        REQUIRE(!next);
+        CHECK(next.error().retry_after == Millis{5'400});
+    }
+}
+
+TEST_CASE("Retry-After is obeyed, for the whole account where the quota is the account's") {
+    ManualClock clock(kT0);
+    Pacer pacer(clock, 1, rules(true));
+    CHECK(pacer.learn("search", answer(429, {{"retry-after", "12"}})) == Seconds{12});
+    const auto list = pacer.enter("list", Seconds{1});
+    REQUIRE(!list);
+    CHECK(list.error().retry_after == Seconds{12});
+    REQUIRE(pacer.enter("list", Seconds{60}));
+    CHECK(clock.now() == kT0 + Seconds{12});
+}
+
+TEST_CASE("destroys are never delayed behind searches: what is left of a quota is kept for them") {
+    ManualClock clock(kT0);
+    Pacer pacer(clock, 1, rules(true));
+    pacer.learn("search", answer(200, {{"ratelimit", R"("minute";r=12;t=30, "hour";r=2800;t=1812)"},
+                                       {"ratelimit-policy", R"("minute";q=60;w=60, "hour";q=3000;w=3600)"}}));
+    CHECK(pacer.enter("search", Millis{0}));   // 11 left
+    CHECK(pacer.enter("search", Millis{0}));   // 10 left: the rest is not for searches
+    const auto search = pacer.enter("search", Seconds{5});
+    REQUIRE(!search);
+    CHECK(search.error().retry_after == Seconds{30});
+    CHECK(pacer.enter("list", Millis{0}));
+    for (int i = 0; i < 8; ++i) {              // 9 left: creates stop at 2, destroys take all
+        clock.advance(Seconds{3});
+        CHECK(pacer.enter("destroy", Millis{0}));
+    }
+    CHECK(!pacer.enter("create", Millis{0}));
+    clock.advance(Seconds{6});                 // the window is over
+    CHECK(pacer.enter("create", Millis{0}));
+    CHECK(pacer.enter("search", Millis{0}));
+}
+
+TEST_CASE("E03: a time to come back is read from header or text") {
+    const struct { HttpResponse r; std::optional<Millis> hint; } rows[] = {
+        {answer(500, {}, "busy, try again in 60 s"), Seconds{60}},
+        {answer(500, {}, R"({"detail":"Try again in 2 minutes."})"), Seconds{120}},
+        {answer(503, {{"retry-after", "30"}}, ""), Seconds{30}},
+        {answer(503, {{"retry-after", "Mon, 30 Nov 2026 10:00:00 GMT"}}, "retry after 1.5 seconds"), Millis{1'500}},
+        {answer(500, {}, "try again in a while"), std::nullopt},
+        {answer(500, {}, "try again in 99999999999999999999 s"), std::nullopt},
+        {answer(500, {}, "try again in 99999 s"), std::chrono::hours{1}},
+    };
+    for (const auto& row : rows) {
+        CAPTURE(row.r.body);
+        CHECK(retry_hint(row.r) == row.hint);
+    }
+}
+
+TEST_CASE("unreadable RateLimit headers change nothing") {
+    ManualClock clock(kT0);
+    Pacer pacer(clock, 1, rules(true));
+    for (const auto* text : {"", ";;;", "\"minute\";r=;t=", "\"minute\";r=x;t=5", "\"minute\";r=0;t=-5", "\"minute\";r=0;t=999999999999"})
+        pacer.learn("search", answer(200, {{"ratelimit", text}}));
+    CHECK(pacer.enter("search", Millis{0}));
+}
+
+TEST_CASE("a scaled clock runs at its scale and a sleeper wakes when it says so") {
+    ScaledClock clock(kT0, 1000);
+    CHECK(clock.now() >= kT0);
+    CHECK(clock.now() < kT0 + Seconds{60});
+    clock.sleep_until(kT0 + Seconds{30});  // 30 ms of real time
+    CHECK(clock.now() >= kT0 + Seconds{30});
+    clock.sleep_until(kT0);                // in the past: at once
+}
