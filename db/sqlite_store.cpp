@@ -135,7 +135,8 @@ std::int64_t first_event_since(Connection& db, Instant at, std::int64_t last_seq
 }  // namespace
 
 SqliteStore::SqliteStore(const std::string& path)
-    : path_(path), connection_(std::make_shared<Connection>(path)), reader_(connection_) {
+    : path_(path), connection_(std::make_shared<Connection>(path)), reader_(connection_),
+      next_checkpoint_pages_(kCheckpointPages) {
     set_up_writer(*connection_);
     migrate(*connection_);
     if (const auto newest = newest_event(*connection_)) last_seq_ = newest->seq;

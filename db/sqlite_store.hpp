@@ -60,7 +60,7 @@ class SqliteStore final : public Store {
     SqliteReader reader_;
     std::int64_t last_seq_{0};   // of the newest committed event
     int wal_pages_{0};           // in the write-ahead log and not yet moved, after the last commit
-    int next_checkpoint_pages_{0};
+    int next_checkpoint_pages_;  // length at which the log is moved next
 };
 
 }  // namespace gf::db

@@ -173,8 +173,10 @@ TokenRecord Samples::token() {
     return row;
 }
 
-TempFolder::TempFolder() {
-    auto pattern = (std::filesystem::temp_directory_path() / "gf-db-XXXXXX").string();
+TempFolder::TempFolder(bool in_ram) {
+    const bool has_ram = in_ram && ::access("/dev/shm", W_OK) == 0;
+    const std::filesystem::path parent = has_ram ? "/dev/shm" : std::filesystem::temp_directory_path();
+    auto pattern = (parent / "gf-db-XXXXXX").string();
     REQUIRE(::mkdtemp(pattern.data()) != nullptr);
     path_ = pattern;
 }
