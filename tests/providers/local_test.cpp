@@ -1,0 +1,383 @@
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cloud_bench.hpp"
+#include "local_bench.hpp"
+
+using namespace gf;
+using gf::test::kPlainAgent;
+using gf::test::kTwoCards;
+using gf::test::launch_request;
+using gf::test::LocalBench;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kLooksMax = 400;
+
+std::string whole(const fs::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// Looks until it is so, the bench's clock standing still or moving; false after the bound.
+template <class Condition>
+bool comes(LocalBench& b, Condition condition, Millis step = Millis{0}) {
+    for (int i = 0; i < kLooksMax; ++i) {
+        if (condition()) return true;
+        b.pass(step);
+    }
+    return condition();
+}
+
+Offer offer(LocalBench& b, int gpus) {
+    const auto list = b.provider().offers({.gpu_counts = {gpus}});
+    REQUIRE(list);
+    const auto it = std::ranges::find(list->offers, gpus, &Offer::gpu_count);
+    REQUIRE(it != list->offers.end());
+    return *it;
+}
+
+ProviderMachineId rent(LocalBench& b, int gpus, int number) {
+    const auto out = b.provider().launch(launch_request(offer(b, gpus), number));
+    REQUIRE_MESSAGE(!out.error, (out.error ? out.error->message : ""));
+    return out.id;
+}
+
+pid_t agent_of(LocalBench& b, const ProviderMachineId& id) {
+    return nlohmann::json::parse(whole(b.settings.data_dir / "local" / id.get() / "machine.json")).at("pid").get<pid_t>();
+}
+
+}  // namespace
+
+TEST_CASE("the local adapter keeps the contract of the port, without GPUs") {
+    gf::test::check_conformance([]() -> std::unique_ptr<gf::test::Bench> { return std::make_unique<LocalBench>(); });
+}
+
+TEST_CASE("the local adapter keeps the contract of the port, with two GPUs") {
+    gf::test::check_conformance([]() -> std::unique_ptr<gf::test::Bench> { return std::make_unique<LocalBench>(kPlainAgent, kTwoCards); });
+}
+
+TEST_CASE("local: without nvidia-smi there is one CPU-only offer of the whole machine") {
+    LocalBench b;
+    const auto list = b.provider().offers({.gpu_counts = {1, 2}});
+    REQUIRE(list);
+    REQUIRE(list->offers.size() == 1);
+    const auto& o = list->offers[0];
+    CHECK(o.gpu_count == 0);
+    CHECK(o.gpu_rate.micros == 0);
+    CHECK(o.exclusive);
+    CHECK(!o.spot);
+    REQUIRE(o.cpus);
+    CHECK(*o.cpus >= 1);
+    REQUIRE(o.memory);
+    CHECK(o.memory->count > 100'000'000);
+    REQUIRE(o.disk_max);
+    CHECK(o.disk_max->count > 0);
+    CHECK(!o.host_id.empty());
+    CHECK(list->rejected.empty());
+}
+
+TEST_CASE("local: cards are offered in groups, each with its share of the machine") {
+    LocalBench b(kPlainAgent, kTwoCards, {.electricity = UsdPerHour{150'001}});
+    const auto list = b.provider().offers({.gpu_counts = {1, 2, 4}});
+    REQUIRE(list);
+    std::vector<std::string> ids;
+    for (const auto& o : list->offers) ids.push_back(o.id);
+    CHECK(ids == std::vector<std::string>{"cpu/1", "gpu/GPU-aaaa", "gpu/GPU-bbbb", "gpu/GPU-aaaa+GPU-bbbb"});
+    const auto& cpu = list->offers[0];
+    const auto& one = list->offers[1];
+    const auto& two = list->offers[3];
+    CHECK(one.gpu.provider_name == "NVIDIA GeForce RTX 3090");
+    CHECK(one.gpu.canonical == "nvidia-smi:NVIDIA GeForce RTX 3090");
+    CHECK(one.gpu.memory == Bytes{24'576 * kMiB});
+    CHECK(one.driver == "580.95.05");
+    CHECK(one.cuda_max == "13.0");
+    CHECK(one.gpu_rate.micros == 75'001);
+    CHECK(two.gpu_rate.micros == 150'001);
+    CHECK(*two.cpus == *cpu.cpus);
+    CHECK(*one.cpus * 2 == *cpu.cpus);
+}
+
+TEST_CASE("local: a card is rented at most once") {
+    LocalBench b(kPlainAgent, kTwoCards);
+    const auto pair = offer(b, 2);
+    const auto first = rent(b, 1, 1);
+    auto list = b.provider().offers({.gpu_counts = {1, 2}});
+    REQUIRE(list);
+    CHECK(std::ranges::count(list->offers, 1, &Offer::gpu_count) == 1);
+    CHECK(std::ranges::count(list->offers, 2, &Offer::gpu_count) == 0);
+    CHECK(std::ranges::count(list->rejected, "in_use", &RejectedOffer::reason) == 1);
+    // A stale offer is a clean refusal.
+    const auto out = b.provider().launch(launch_request(pair, 2));
+    REQUIRE(out.error);
+    CHECK(out.error->kind == ErrorKind::no_capacity);
+    const auto m = b.provider().read(first);
+    REQUIRE(m);
+    CHECK(m->gpu_count == 1);
+    REQUIRE(m->gpu);
+    CHECK(m->gpu->provider_name == "NVIDIA GeForce RTX 3090");
+    REQUIRE(b.provider().destroy(first));
+    REQUIRE(comes(b, [&] { return b.provider().read(first)->presence == Presence::gone; }, Seconds{1}));
+    list = b.provider().offers({.gpu_counts = {2}});
+    REQUIRE(list);
+    CHECK(std::ranges::count(list->offers, 2, &Offer::gpu_count) == 1);
+}
+
+TEST_CASE("local: the agent gets exactly its environment, no descriptor of ours, its own session and folder") {
+    ::setenv("RUNPOD_API_KEY", "rpa_EXAMPLE111", 1);
+    const int open_file = ::open("/dev/null", O_RDONLY);  // deliberately inheritable
+    LocalBench b(kPlainAgent, kTwoCards);
+    auto request = launch_request(offer(b, 1), 1);
+    request.env["EVIL"] = "x";
+    const auto out = b.provider().launch(request);
+    ::unsetenv("RUNPOD_API_KEY");
+    REQUIRE(!out.error);
+    const auto pid = agent_of(b, out.id);
+    const auto proc = fs::path("/proc") / std::to_string(pid);
+    std::set<std::string> names;
+    const auto environment = whole(proc / "environ");
+    for (std::size_t at = 0; at < environment.size(); at = environment.find('\0', at) + 1) names.insert(environment.substr(at, environment.find('=', at) - at));
+    names.erase("PWD");  // the shell's own
+    CHECK(names == std::set<std::string>{"CUDA_VISIBLE_DEVICES", "GPUFERRY_ENROL", "GPUFERRY_MACHINE", "GPUFERRY_PIN", "GPUFERRY_URL", "GPUFERRY_WORKSPACE", "HOME", "LANG", "PATH"});
+    CHECK(environment.find("CUDA_VISIBLE_DEVICES=GPU-aaaa") != std::string::npos);
+    CHECK(environment.find("rpa_EXAMPLE111") == std::string::npos);
+    const auto own = b.settings.data_dir / "local" / out.id.get();
+    CHECK(fs::read_symlink(proc / "cwd") == own);
+    CHECK(::getsid(pid) == pid);
+    // The shell may hold its script open until it has executed sleep.
+    CHECK(comes(b, [&] {
+        std::set<std::string> open;
+        for (const auto& entry : fs::directory_iterator(proc / "fd")) open.insert(entry.path().filename());
+        return open == std::set<std::string>{"0", "1", "2"};
+    }));
+    CHECK(fs::read_symlink(proc / "fd" / "0") == "/dev/null");
+    CHECK(fs::read_symlink(proc / "fd" / "1") == own / "agent.log");
+    CHECK((fs::status(own).permissions() & fs::perms::others_all) == fs::perms::none);
+    CHECK((fs::status(own / "machine.json").permissions() & fs::perms::group_all) == fs::perms::none);
+    ::close(open_file);
+}
+
+TEST_CASE("local: a CPU-only machine on a host with cards sees none of them") {
+    LocalBench b(kPlainAgent, kTwoCards);
+    const auto id = rent(b, 0, 1);
+    const auto environment = whole(fs::path("/proc") / std::to_string(agent_of(b, id)) / "environ");
+    CHECK(environment.find(std::string("CUDA_VISIBLE_DEVICES=") + '\0') != std::string::npos);
+}
+
+TEST_CASE("local: starting leaves no child and no zombie") {
+    LocalBench b;
+    rent(b, 0, 1);
+    CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
+    CHECK(errno == ECHILD);
+}
+
+TEST_CASE("local: a machine outlives kill -9 of the daemon and is found again") {
+    LocalBench b;
+    const auto request = launch_request(offer(b, 0), 1);
+    const pid_t daemon = ::fork();
+    if (daemon == 0) {
+        static_cast<void>(b.provider().launch(request));
+        ::raise(SIGKILL);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(daemon, &status, 0) == daemon);
+    REQUIRE(WIFSIGNALED(status));
+    local::Adapter again(b.settings, b.hand, gf::test::plain_lookup());
+    const auto listing = again.list();
+    REQUIRE(listing);
+    REQUIRE(listing->machines.size() == 1);
+    CHECK(listing->machines[0].tag == request.tag.get());
+    CHECK(listing->machines[0].presence == Presence::running);
+    const auto offers = again.offers({});
+    REQUIRE(offers);
+    CHECK(offers->offers.empty());  // the one CPU slot is taken
+}
+
+TEST_CASE("local: kill -9 of the daemon at any moment of a launch leaves a recorded machine or none") {
+    LocalBench b;
+    for (int i = 0; i < 12; ++i) {
+        CAPTURE(i);
+        const auto request = launch_request(offer(b, 0), 50 + i);
+        const pid_t daemon = ::fork();
+        if (daemon == 0) {
+            static_cast<void>(b.provider().launch(request));
+            ::pause();
+        }
+        ::usleep(static_cast<useconds_t>(i) * 400);  // the moment of the kill; any is right
+        ::kill(daemon, SIGKILL);
+        REQUIRE(::waitpid(daemon, nullptr, 0) == daemon);
+        // What had begun may still be on its way: it settles to "recorded and running" or "nothing runs".
+        CHECK(comes(b, [&] {
+            const auto listing = b.provider().list();
+            return listing && listing->machines.size() == b.machines() && b.folder.processes().size() == b.machines();
+        }));
+        for (const auto& m : b.provider().list()->machines) {
+            REQUIRE(b.provider().destroy(m.id));
+            REQUIRE(comes(b, [&] { return b.provider().read(m.id)->presence == Presence::gone; }, Seconds{1}));
+        }
+    }
+}
+
+TEST_CASE("local: destroy asks first, and after its time kills the whole tree whatever it did to hide") {
+    // Ignores SIGTERM, has a child in a session of its own that ignores it too, and one that lost its parent.
+    LocalBench b("#!/bin/sh\ntrap '' TERM\nsetsid sh -c 'trap \"\" TERM; sleep 1000 & wait' &\n(sh -c 'sleep 1001 & exit 0')\ntouch ready\nwhile :; do sleep 1000; done\n");
+    const auto id = rent(b, 0, 1);
+    const auto own = b.settings.data_dir / "local" / id.get();
+    REQUIRE(comes(b, [&] { return fs::exists(own / "ready"); }));
+    REQUIRE(b.folder.processes().size() >= 4);
+    REQUIRE(b.provider().destroy(id));
+    for (int i = 0; i < 5; ++i) {
+        b.pass(Seconds{2});
+        REQUIRE(b.provider().destroy(id));
+        CHECK(b.provider().read(id)->presence == Presence::running);  // 10 s of 15
+    }
+    REQUIRE(comes(b, [&] { return b.provider().read(id)->presence == Presence::gone; }, Seconds{1}));
+    CHECK(comes(b, [&] { return b.folder.processes().empty(); }));
+    CHECK(fs::exists(own / "agent.log"));
+    CHECK(!fs::exists(own / "workspace"));
+    CHECK(!fs::exists(own / "machine.json"));
+    CHECK(b.provider().read(id)->presence == Presence::gone);
+}
+
+TEST_CASE("local: an agent that dies by itself takes its job along before it counts as gone") {
+    LocalBench b("#!/bin/sh\nsleep 1000 &\nsetsid sleep 1001 &\ntouch ready\nwait\n");
+    const auto id = rent(b, 0, 1);
+    REQUIRE(comes(b, [&] { return fs::exists(b.settings.data_dir / "local" / id.get() / "ready"); }));
+    ::kill(agent_of(b, id), SIGKILL);
+    REQUIRE(comes(b, [&] { return b.provider().read(id)->presence == Presence::gone; }));
+    CHECK(comes(b, [&] { return b.folder.processes().empty(); }));
+    const auto listing = b.provider().list();
+    REQUIRE(listing);
+    CHECK(listing->machines.empty());
+}
+
+TEST_CASE("local: a pid that was used again is somebody else") {
+    LocalBench b;
+    const auto id = rent(b, 0, 1);
+    const auto path = b.settings.data_dir / "local" / id.get() / "machine.json";
+    auto record = nlohmann::json::parse(whole(path));
+    const auto agent = record["pid"].get<pid_t>();
+    // The same pid with an earlier start: this process came later and is a stranger. Its environment still names the tag, so the
+    // stranger is one of this test's own making: a plain sleep.
+    const pid_t stranger = ::fork();
+    if (stranger == 0) {
+        ::execl("/bin/sleep", "sleep", "1000", nullptr);
+        ::_exit(1);
+    }
+    record["pid"] = stranger;
+    record["start_time"] = 1;
+    {
+        std::ofstream out(path);
+        out << record;
+    }
+    CHECK(comes(b, [&] { return b.provider().read(id)->presence == Presence::gone; }));
+    CHECK(::waitpid(stranger, nullptr, WNOHANG) == 0);  // lives
+    ::kill(stranger, SIGKILL);
+    ::waitpid(stranger, nullptr, 0);
+    CHECK(comes(b, [&] { return ::kill(agent, 0) != 0 || b.folder.processes().empty(); }));
+}
+
+TEST_CASE("local: a machine of an earlier boot is gone") {
+    LocalBench b;
+    const auto id = rent(b, 0, 1);
+    const auto path = b.settings.data_dir / "local" / id.get() / "machine.json";
+    auto record = nlohmann::json::parse(whole(path));
+    ::kill(record["pid"].get<pid_t>(), SIGKILL);
+    REQUIRE(comes(b, [&] { return b.folder.processes().empty(); }));
+    record["boot_id"] = "another";
+    record["pid"] = ::getpid();
+    {
+        std::ofstream out(path);
+        out << record;
+    }
+    CHECK(b.provider().read(id)->presence == Presence::gone);
+}
+
+TEST_CASE("local: what cannot be started is a clean refusal that leaves nothing") {
+    LocalBench b;
+    const auto o = offer(b, 0);
+    const auto check_clean = [&](const LaunchRequest& request) {
+        local::Adapter adapter(b.settings, b.hand, gf::test::plain_lookup());
+        const auto out = adapter.launch(request);
+        CHECK(out.id.empty());
+        REQUIRE(out.error);
+        CAPTURE(out.error->message);
+        CHECK((out.error->kind == ErrorKind::no_capacity || out.error->kind == ErrorKind::refused));
+        CHECK(!fs::exists(b.settings.data_dir / "local" / request.tag.get() / "machine.json"));
+        CHECK(b.machines() == 0);
+        CHECK(adapter.list()->machines.empty());
+    };
+    const auto agent = b.settings.agent;
+    b.settings.agent = b.folder.path() / "nothing";
+    check_clean(launch_request(o, 1));
+    b.settings.agent = b.folder.program("garbage", "\x7f" "ELF but not really");
+    check_clean(launch_request(o, 2));
+    b.settings.agent = agent;
+    auto with_image = launch_request(o, 3);
+    with_image.image = "ghcr.io/example/trainer:1";
+    check_clean(with_image);
+    auto bad_tag = launch_request(o, 4);
+    bad_tag.tag = MachineTag{"../../etc"};
+    check_clean(bad_tag);
+    auto bad_offer = launch_request(o, 5);
+    bad_offer.offer.id = "gpu/GPU-zzzz";
+    check_clean(bad_offer);
+}
+
+TEST_CASE("local: a record that cannot be read makes the listing fail, not shrink") {
+    LocalBench b;
+    const auto id = rent(b, 0, 1);
+    fs::create_directories(b.settings.data_dir / "local" / "gf-broken");
+    {
+        std::ofstream out(b.settings.data_dir / "local" / "gf-broken" / "machine.json");
+        out << "{\"version\":1,\"tag\":";
+    }
+    const auto listing = b.provider().list();
+    REQUIRE(!listing);
+    CHECK(listing.error().kind == ErrorKind::malformed);
+    CHECK(b.provider().read(id)->presence == Presence::running);
+    REQUIRE(!b.provider().read(ProviderMachineId{"gf-broken"}));
+}
+
+TEST_CASE("local: a driver in trouble is not a machine without GPUs") {
+    LocalBench b(kPlainAgent, "#!/bin/sh\necho 'NVIDIA-SMI has failed because it could not communicate with the NVIDIA driver.'\nexit 9\n");
+    const auto list = b.provider().offers({});
+    REQUIRE(list);
+    CHECK(list->offers.size() == 1);
+    REQUIRE(list->rejected.size() == 1);
+    CHECK(list->rejected[0].reason == "driver_trouble");
+}
+
+TEST_CASE("nvidia-smi's lines are read as they are") {
+    const auto cards = local::parse_cards("GPU-1c, NVIDIA H100 80GB HBM3, 81559, 560.35.05\r\n, x, 1, 2\nshort, line\n"
+                                          "GPU-2d, NVIDIA GB10, [N/A], 580.1\n\n");
+    REQUIRE(cards.size() == 3);
+    CHECK(cards[0].name == "NVIDIA H100 80GB HBM3");
+    CHECK(cards[0].memory == Bytes{81'559 * kMiB});
+    CHECK(cards[0].driver == "560.35.05");
+    CHECK(cards[1].uuid == "1");
+    CHECK(!cards[2].memory);
+    CHECK(local::parse_cuda_version("| NVIDIA-SMI 560.35.05   Driver Version: 560.35.05   CUDA Version: 12.6     |") == "12.6");
+    CHECK(local::parse_cuda_version("nothing").empty());
+}
+
+TEST_CASE("a stat line is read whatever the process calls itself") {
+    const auto s = local::parse_stat("77 (a) S 1 (b) c) S 5 6 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2");
+    REQUIRE(s);
+    CHECK(s->pid == 77);
+    CHECK(s->state == 'S');
+    CHECK(s->parent == 5);
+    CHECK(s->session == 42);
+    CHECK(s->start_time == 987'654);
+    for (const auto* bad : {"", "77", "77 (x", "77 (x)", "77 (x) S", "77 (x) S a b c", "(x) S 1 2 3"}) CHECK(!local::parse_stat(bad));
+}
