@@ -182,8 +182,8 @@ void no_capacity_is_a_clean_refusal(Bench& b) {
 
 // A08
 void a_refused_key_is_told_and_proves_nothing(Bench& b) {
-    const auto id = rent(b, 22);
     const auto request = launch_request(b.some_offer(), 23);
+    const auto id = rent(b, 22);
     b.pass(Seconds{120});
     bool possible = true;
     for (const auto op : {Op::create, Op::list, Op::read, Op::destroy}) possible = b.fault(op, Fault::wrong_key) && possible;
@@ -264,8 +264,8 @@ void a_failed_destroy_says_so_and_when_to_ask_again(Bench& b) {
 
 // I01
 void no_error_text_shows_a_secret(Bench& b) {
-    const auto id = rent(b, 26);
     const auto request = launch_request(b.some_offer(), 27);
+    const auto id = rent(b, 26);
     b.pass(Seconds{120});
     if (!b.fault(Op::create, Fault::echo)) return;
     for (const auto op : {Op::list, Op::read, Op::destroy, Op::offers}) b.fault(op, Fault::echo);
@@ -303,8 +303,8 @@ void the_key_travels_in_a_header_only(Bench& b) {
 }
 
 void a_provider_that_is_not_there_is_unavailable(Bench& b) {
-    const auto id = rent(b, 29);
     const auto request = launch_request(b.some_offer(), 30);
+    const auto id = rent(b, 29);
     const auto before = b.machines();
     b.pass(Seconds{120});
     if (!b.go_away()) return;
