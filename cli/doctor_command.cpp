@@ -10,13 +10,14 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 
 #include "cli/command.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/http_date.hpp"
 #include "cli/json_read.hpp"
 #include "model/bytes.hpp"
+#include "model/time.hpp"
 
 namespace gf::cli {
 namespace {
@@ -77,14 +78,13 @@ void check_disk(Report& report) {
                fmt::format("{} free for {}", bytes_text(Bytes{free}), folder));
 }
 
-void check_clock(Report& report, const Answer& answer) {
-    const auto date = answer.headers.find("date");
-    const auto theirs = date == answer.headers.end() ? std::nullopt : parse_http_date(date->second);
+void check_clock(Report& report, const json& health) {
+    const auto theirs = parse_rfc3339(text_of(health, "time"));
     if (!theirs) {
         report.add("clock", Verdict::warning, "the daemon does not say what time it is");
         return;
     }
-    const auto off = *theirs - wall_clock_ms() / 1000;
+    const auto off = (unix_millis(*theirs) - wall_clock_ms()) / 1000;
     report.add("clock", std::abs(off) > kClockOffMax_s ? Verdict::warning : Verdict::ok,
                fmt::format("the daemon's clock is {} s {} this one's", std::abs(off), off < 0 ? "behind" : "ahead of"));
 }
@@ -96,21 +96,20 @@ void check_providers(Report& report) {
         return;
     }
     const auto& items = list_at(*answer, "items");
-    bool cloud = false;
+    std::optional<std::string> advertised;
     for (const auto& item : items) {
         const auto name = text_of(item, "name");
         const auto health = text_of(item, "health");
         const auto why = text_of(item, "reason");
-        cloud = cloud || name != "local";
         const auto verdict = health == "ok" ? Verdict::ok : health == "unknown" ? Verdict::warning : Verdict::failed;
         report.add("provider", verdict, fmt::format("{}: {}{}", name, health, why.empty() ? "" : ", " + why));
+        if (item.is_object() && item.contains("advertise_url")) advertised = text_of(item, "advertise_url");
     }
     if (items.empty())
         report.add("providers", Verdict::warning, "none; set RUNPOD_API_KEY or VAST_API_KEY for the daemon");
-    const auto url = text_of(*answer, "advertise_url");
-    if (!url.empty()) report.add("advertise", Verdict::ok, url);
-    else if (member(*answer, "advertise_url").is_string() && cloud)
+    if (advertised && advertised->empty())
         report.add("advertise", Verdict::failed, "advertise_url is not set: rented machines cannot reach the daemon");
+    else if (advertised) report.add("advertise", Verdict::ok, "machines dial " + *advertised);
 }
 
 int doctor(Context& context) {
@@ -122,10 +121,8 @@ int doctor(Context& context) {
         report.end();
         return health.error().exit_code;
     }
-    std::string version;
-    if (const auto server = health->headers.find("server"); server != health->headers.end()) version = server->second;
-    if (const auto body = json::parse(health->body, nullptr, false); body.is_object())
-        if (const auto told = text_of(body, "version"); !told.empty()) version = told;
+    const auto about = json::parse(health->body, nullptr, false);
+    const auto version = text_of(about, "version");
     report.add("daemon", health->status == 200 ? Verdict::ok : Verdict::failed,
                health->status == 200 ? (version.empty() ? "answers" : "answers, " + version)
                                      : fmt::format("/healthz says {}", health->status));
@@ -134,7 +131,7 @@ int doctor(Context& context) {
         report.add("ready", ready->status == 200 ? Verdict::ok : Verdict::warning,
                    ready->status == 200 ? "the store is rebuilt and every provider was asked"
                                         : fmt::format("/readyz says {}: not every provider has answered yet", ready->status));
-    check_clock(report, *health);
+    check_clock(report, about);
     auto jobs = context.client.get_json("/v1/jobs?limit=1");
     if (!jobs) {
         report.add("access", Verdict::failed, jobs.error().problem.empty() ? jobs.error().text : problem_detail(jobs.error().problem));

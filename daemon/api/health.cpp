@@ -30,7 +30,13 @@ class Exposition {
 
 }  // namespace
 
-void healthz(Call call) { answer_json(call, 200, R"({"status":"ok"})"); }
+void healthz(Call call) {
+    Json out;
+    out["status"] = "ok";
+    out["version"] = call.context().options.version;
+    out["time"] = rfc3339(call.context().core.now());
+    answer_json(call, 200, dump(out));
+}
 
 void readyz(Call call) {
     const auto view = call.context().core.view();

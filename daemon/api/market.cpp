@@ -34,6 +34,13 @@ void list_offers(Call call) {
 
 void list_gpus(Call call) { answer_page(call, call.context().options.gpus->cards(), card_view); }
 
-void list_providers(Call call) { answer_page(call, call.context().core.view()->providers, provider_view); }
+void list_providers(Call call) {
+    const auto& url = call.context().options.advertise_url;
+    answer_page(call, call.context().core.view()->providers, [&url](const ProviderView& provider) {
+        auto out = provider_view(provider);
+        if (!provider.capabilities.is_local) out["advertise_url"] = url.empty() ? Json(nullptr) : Json(url);
+        return out;
+    });
+}
 
 }  // namespace gf::api

@@ -32,6 +32,8 @@ struct ServerOptions {
     std::string listen;              // "127.0.0.1:8470", "[::1]:0"; empty = no TCP listener
     std::string socket_path;         // empty = no unix socket; an old socket file at this path is replaced
     std::string data_dir;            // blobs/ and logs/ are below it
+    std::string version;             // of the daemon, shown by /healthz
+    std::string advertise_url;       // shown with the providers; empty = rented machines cannot reach the daemon
     std::vector<std::string> allowed_hosts;  // further Host names that are accepted beside loopback and the listen address
     std::size_t body_max{1 << 20};           // bytes of a JSON or YAML body
     std::int64_t blob_max{4LL << 30};        // bytes of one blob

@@ -253,7 +253,7 @@ TEST_CASE("a name with control characters is shown harmless") {
 TEST_CASE("doctor says what is wrong and ends accordingly") {
     const auto script = [](const std::string& providers, int ready) {
         return [=](const Request& request, Wire& wire) {
-            if (request.path() == "/healthz") wire.reply(200, R"({"version":"0.1.0"})", "application/json", {{"Date", "Sun, 06 Nov 1994 08:49:37 GMT"}});
+            if (request.path() == "/healthz") wire.reply(200, R"({"status":"ok","version":"0.1.0","time":"1994-11-06T08:49:37.000Z"})");
             else if (request.path() == "/readyz") wire.reply(ready, "{}");
             else if (request.path() == "/v1/providers") wire.reply(200, providers);
             else wire.reply(200, R"({"items":[]})");
@@ -265,10 +265,11 @@ TEST_CASE("doctor says what is wrong and ends accordingly") {
     CHECK(holds(fine.out, "answers, 0.1.0"));
     CHECK(holds(fine.out, "warning  clock"));
     CHECK(holds(fine.out, "local: ok"));
-    const ScriptedServer bad(script(R"({"items":[{"name":"vastai","health":"launch_paused","reason":"auth"}]})", 503));
+    const ScriptedServer bad(script(R"({"items":[{"name":"vastai","health":"launch_paused","reason":"auth","advertise_url":null}]})", 503));
     const auto sick = run_command({"doctor"}, {.url = bad.url()});
     CHECK(sick.status == 1);
     CHECK(holds(sick.out, "failed   provider   vastai: launch_paused, auth"));
     CHECK(holds(sick.out, "warning  ready"));
+    CHECK(holds(sick.out, "failed   advertise"));
     CHECK(run_command({"doctor"}, {.url = "unix:/nonexistent/s"}).status == 120);
 }

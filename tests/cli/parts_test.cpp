@@ -8,7 +8,6 @@
 
 #include "cli/client.hpp"
 #include "cli/endpoint.hpp"
-#include "cli/http_date.hpp"
 #include "cli/json_read.hpp"
 #include "cli/output_fetch.hpp"
 #include "cli/problem.hpp"
@@ -109,16 +108,6 @@ TEST_CASE("an endless event line ends the reading instead of the memory") {
     }
     CHECK_FALSE(going);
     CHECK(pieces == 17);
-}
-
-TEST_CASE("dates of HTTP") {
-    CHECK(parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT") == 784111777);
-    CHECK(parse_http_date("Thu, 01 Jan 1970 00:00:00 GMT") == 0);
-    for (const char* bad : {"", "Sun, 06 Nov 1994 08:49:37 UTC", "Sun, 31 Feb 1994 08:49:37 GMT", "Sun, 06 Foo 1994 08:49:37 GMT",
-                            "Sunday, 06-Nov-94 08:49:37 GMT", "Sun, 06 Nov 1994 25:49:37 GMT"}) {
-        CAPTURE(bad);
-        CHECK_FALSE(parse_http_date(bad));
-    }
 }
 
 TEST_CASE("where the daemon is found") {
