@@ -1,0 +1,83 @@
+#include "agent/ending.hpp"
+
+#include <fnmatch.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <vector>
+
+namespace gf::agent {
+namespace fs = std::filesystem;
+
+namespace {
+
+// A save of a large file touches it all the time; two seconds without a write mean that no save was under way.
+constexpr Millis kQuiet{2'000};
+
+bool match_below(const fs::path& folder, std::string_view pattern) {
+    const auto slash = pattern.find('/');
+    const std::string part(pattern.substr(0, slash));
+    std::error_code ec;
+    for (fs::directory_iterator it(folder, ec), end; !ec && it != end; it.increment(ec)) {
+        const std::string name = it->path().filename().string();
+        if (::fnmatch(part.c_str(), name.c_str(), FNM_PERIOD) != 0) continue;
+        if (slash == std::string_view::npos) return true;
+        std::error_code ignored;
+        if (it->is_directory(ignored) && match_below(it->path(), pattern.substr(slash + 1))) return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+std::optional<int> exit_code_of(const JobExit& exit) {
+    if (!exit.started || !WIFEXITED(exit.wait_status)) return std::nullopt;
+    return WEXITSTATUS(exit.wait_status);
+}
+
+std::optional<int> signal_of(const JobExit& exit) {
+    if (!exit.started || !WIFSIGNALED(exit.wait_status)) return std::nullopt;
+    return WTERMSIG(exit.wait_status);
+}
+
+bool exit_allowed(const agent_protocol::Lease& lease, const JobExit& exit) {
+    const auto code = exit_code_of(exit);
+    return code && std::ranges::find(lease.success_exit, *code) != lease.success_exit.end();
+}
+
+bool final_snapshot_is_safe(const CheckpointSpec& spec, const JobExit& exit, const LastWrites& writes) {
+    if (!spec.marker.empty() || !spec.incomplete.empty()) return true;  // the snapshot looks at these itself
+    if (!writes.newest) return true;
+    // The program ran to an end of its own choice: what it wrote, it wrote whole, as far as anybody can know.
+    if (exit_code_of(exit) && !exit.killed) return true;
+    const Instant newest = *writes.newest;
+    // Killed, but nothing had been written for a while.
+    const Instant cut = writes.signalled && !exit.killed ? *writes.signalled : writes.ended;
+    if (newest + kQuiet <= cut) return true;
+    // It wrote after the signal and was not killed: it has handled the signal by saving.
+    return writes.signalled && !exit.killed && newest > *writes.signalled + Millis{50};
+}
+
+std::optional<Instant> newest_change(const std::string& folder) {
+    std::optional<Instant> newest;
+    std::error_code ec;
+    for (fs::recursive_directory_iterator it(folder, fs::directory_options::skip_permission_denied, ec), end; !ec && it != end;
+         it.increment(ec)) {
+        std::error_code ignored;
+        if (it->is_symlink(ignored)) continue;
+        const auto time = it->last_write_time(ignored);
+        if (ignored) continue;
+        const auto at = std::chrono::floor<Millis>(std::chrono::file_clock::to_sys(time));
+        if (!newest || at > *newest) newest = at;
+    }
+    return newest;
+}
+
+bool product_exists(const std::string& folder, const std::string& pattern) {
+    if (pattern.empty() || pattern.front() == '/' || pattern.find("..") != std::string::npos) return false;
+    return match_below(folder, pattern);
+}
+
+}  // namespace gf::agent

@@ -1,0 +1,39 @@
+// What the supervisor is told to run, and what it hears of it. Travels as a frame.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "agent/frame.hpp"
+#include "agent/spool.hpp"
+
+namespace gf::agent {
+
+struct JobOrder {
+    std::string mark;              // value of GPUFERRY_MARK: boot id and attempt
+    std::string folder;            // working folder, exists
+    std::string command;           // for /bin/sh -c
+    std::vector<std::string> env;  // NAME=value, complete: nothing is inherited
+    std::vector<std::string> secrets;
+    bool drop_user{false};
+    unsigned uid{0};
+    unsigned gid{0};
+    std::vector<unsigned> groups;
+    std::string spool;             // folder of the output segments, exists and is empty
+    SpoolLimits limits;
+};
+[[nodiscard]] Frame frame_of(const JobOrder& order);
+[[nodiscard]] JobOrder order_of(const Frame& frame);
+
+/// How a job ended, from the frame job_exited.
+struct JobExit {
+    bool started{false};
+    int wait_status{0};            // of the leader, when started
+    bool oom{false};               // the kernel killed something for memory while it ran
+    bool killed{false};            // the agent sent SIGKILL while the leader or its group was alive
+    std::int64_t log_bytes{0};
+    std::string detail;
+};
+[[nodiscard]] Frame frame_of(const std::string& mark, const JobExit& exit);
+[[nodiscard]] JobExit exit_of(const Frame& frame);
+
+}  // namespace gf::agent

@@ -1,0 +1,42 @@
+// Where jobs run on this machine, and the agent's private folder beside them.
+//
+//   <base>/<job>/                  the job's working folder; made anew for each attempt
+//   <base>/.gpuferry/              0711; only this agent's: log spool, packs that wait, the socket, the command's copy
+//   <base>/.gpuferry.lock          held while the agent lives, so that two agents on one machine never share a base
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "agent/descriptor.hpp"
+
+namespace gf::agent {
+
+class Workspace {
+ public:
+    /// Takes the first folder that can be written to and that no other agent holds: `wanted` if given, else /workspace, then
+    /// a folder named for the machine in $HOME, /tmp, /var/tmp. Nothing = `base` is empty.
+    static Workspace choose(const std::string& wanted, const std::map<std::string, std::string>& env, const std::string& machine);
+
+    [[nodiscard]] const std::string& base() const { return base_; }
+    [[nodiscard]] bool usable() const { return !base_.empty(); }
+    [[nodiscard]] std::string job_folder(const std::string& job) const { return base_ + "/" + job; }
+    [[nodiscard]] std::string private_folder() const { return base_ + "/.gpuferry"; }
+
+    /// Removes every job's folder and everything private of former attempts, and makes `job`'s folder and `inside` (names
+    /// below the private folder) new and empty. Errors: `io`, `full`.
+    Result<std::string> prepare(const std::string& job, const std::vector<std::string>& inside) const;
+
+ private:
+    std::string base_;
+    Descriptor lock_;
+};
+
+/// Relative, without "..", not empty: a folder of the job that the spec may name.
+[[nodiscard]] bool is_safe_relative(std::string_view path);
+/// Removes a tree without following links; true if nothing is left.
+bool remove_tree(const std::string& path);
+/// Gives a tree to a user, links themselves and not what they point to.
+Result<void> give_tree(const std::string& path, unsigned uid, unsigned gid);
+
+}  // namespace gf::agent
