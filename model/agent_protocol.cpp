@@ -165,6 +165,7 @@ void fields(V& v, Of<Lease> auto& m) {
     v("outputs", m.outputs);
     v("progress_regex", m.progress_regex);
     v("progress_file", m.progress_file);
+    v("success_exit", m.success_exit);
     v("success_product", m.success_product);
     v("duration_ms", m.duration_ms);
     v("dead_man_ms", m.dead_man_ms);

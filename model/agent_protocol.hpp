@@ -112,7 +112,7 @@ struct Exited {                       // the command is over, its last checkpoin
     bool host_oom{false};             // the kernel killed it for memory
     bool gpu_oom{false};              // its last lines say CUDA out of memory
     std::string reason;               // empty = by itself; "stopped" (ordered), "duration", "setup" (never started),
-                                      // "unwritable", "output_failed", "dead_man"
+                                      // "unwritable", "output_failed", "dead_man", "notice" (machine is taken away)
     std::string detail;
     std::int64_t log_bytes{0};
 };
@@ -164,6 +164,7 @@ struct Lease {
     std::vector<OutputSpec> outputs;
     std::string progress_regex;
     std::string progress_file;
+    std::vector<int> success_exit{0}; // exit codes that are a success; only then outputs are published
     std::string success_product;
     std::int64_t duration_ms{0};      // run time left; 0 = no limit
     std::int64_t dead_man_ms{0};      // reserved end from now; 0 = none

@@ -41,6 +41,7 @@ Lease full_lease() {
     lease.outputs = {{.from = "out", .to = "s3://bucket/results"}, {.from = "more", .to = ""}};
     lease.progress_regex = R"(step (\d+)/(\d+))";
     lease.progress_file = "log.jsonl";
+    lease.success_exit = {0, 149};
     lease.success_product = "out/*.ckpt";
     lease.duration_ms = 3'600'000;
     lease.dead_man_ms = 7'200'000;
@@ -85,6 +86,7 @@ TEST_CASE("a lease arrives with every field as it was sent") {
     CHECK(lease.outputs[0].to == "s3://bucket/results");
     CHECK(lease.outputs[1].to.empty());
     CHECK(lease.log_bytes_max == 1 << 20);
+    CHECK(lease.success_exit == std::vector<int>{0, 149});
     // A second encoding of what was read is the same text: no field is lost on the way.
     CHECK(encode(ToAgent{lease}) == encode(ToAgent{sent_lease}));
 }
