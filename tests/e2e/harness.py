@@ -170,7 +170,7 @@ class Lab:
         with contextlib.suppress(FileNotFoundError):
             ports.unlink()
         self.sim = self.start("sim", [BIN / "gpuferry-sim", "--ports-file", ports, "--time-scale", SCALE, "--time-origin",
-                                      self.origin, "--state-dir", self.folder / "machines", *arguments])
+                                      self.origin, "--dir", self.folder / "machines", *arguments])
         self.wait_file(ports, self.sim, "sim")
         self.sim_ports = json.loads(ports.read_text())
 

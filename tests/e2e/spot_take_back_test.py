@@ -15,7 +15,7 @@ def test(lab):
     wait_for("a checkpoint", lambda: lab.checkpoints(job))
     alive = rentals(lab)
     check(len(alive) == 1, f"one machine for one job: {alive}")
-    check(alive[0]["spot"], f"spot: always rented a machine at a fixed price: {alive[0]}")
+    check(alive[0]["bid"], f"spot: always rented a machine at a fixed price: {alive[0]}")
     take_back(lab, alive[0])
     wait_for("a second attempt that runs", lambda: [a for a in lab.attempts(job) if a["number"] == 2 and a.get("started_at")], 120)
     attempts = {a["number"]: a for a in lab.attempts(job)}

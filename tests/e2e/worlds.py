@@ -1,10 +1,11 @@
 """What several tests share: the usual job, and the simulator's admin face in the words of the tests."""
+import http.client
 import json
 import pathlib
 import shutil
 
 import counter
-from harness import SCALE, Failed, check, wait_for
+from harness import SCALE, Failed, ask, check, wait_for
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -45,8 +46,34 @@ def check_result(lab, job, total):
 
 def rentals(lab, alive=True):
     """Machines as the providers' own records have them."""
-    found = lab.sim_ask("GET", "/state")["rentals"]
-    return [r for r in found if r["phase"] != "gone"] if alive else found
+    return [m for m in lab.sim_ask("GET", "/state")["machines"] if m["exists"] or not alive]
+
+
+def take_back(lab, rental):
+    """The market takes the machine for somebody else, for good."""
+    lab.sim_ask("POST", "/take_back", {"provider": rental["provider"], "id": rental["id"]})
+
+
+def fault(lab, **rule):
+    lab.sim_ask("POST", "/faults", rule)
+
+
+def clear_faults(lab):
+    lab.sim_ask("DELETE", "/faults")
+
+
+def rent_by_hand(lab, label):
+    """A machine that somebody made at Vast.ai without gpuferry, under a name of his choice; gives its id."""
+    def call(method, path, body):
+        answer = ask(http.client.HTTPConnection("127.0.0.1", lab.sim_ports["vastai"], timeout=20), method, path, body,
+                     {"Authorization": "Bearer vast-e2e"})
+        check(answer.status == 200, f"{method} {path}: {answer.status} {answer.body[:300]!r}")
+        return answer.json
+    offers = wait_for("offers to rent by hand", lambda: call("POST", "/api/v0/bundles/", {
+        "num_gpus": {"eq": 1}, "rentable": {"eq": True}, "type": "on-demand", "order": [["dph_total", "asc"]], "limit": 20})["offers"])
+    made = call("PUT", f"/api/v0/asks/{offers[-1]['id']}/", {
+        "client_id": "me", "image": "debian:12", "label": label, "disk": 10, "runtype": "args", "args": ["sleep", "100000"]})
+    return str(made["new_contract"])
 
 
 def wait_all_gone(lab, seconds=60):
@@ -64,10 +91,10 @@ def check_bill(lab, job=None):
     cost = lab.get("/v1/cost" if job is None else f"/v1/jobs/{job}/cost")
     check(cost["at_least"] is False, "the cost is marked at least although every rate was known")
     bill = lab.sim_ask("GET", "/bill")
-    theirs = sum(dollars(r["total"]) for r in bill["rentals"])
+    theirs = bill["total_micros"] / 1e6
     ours = dollars(cost["total"])
-    rate = max((dollars(r["rate"]) for r in bill["rentals"]), default=0.0)
-    unit = rate * 15 / 3600 * max(1, len(bill["rentals"]))  # a billing second and a sweep of 10 s, per machine
+    # A billing second and a sweep of 10 s, per machine, at the highest rate of each.
+    unit = sum(max((s["gpu_micros_per_hour"] for s in m["spans"]), default=0) for m in bill["machines"]) / 1e6 * 15 / 3600
     check(theirs > 0, f"the provider billed nothing: {json.dumps(bill)[:300]}")
     if abs(ours - theirs) > max(theirs * 0.01, unit):
         raise Failed(f"the ledger says {ours:.6f}, the provider {theirs:.6f} (allowed: 1 % or {unit:.6f})")
