@@ -40,8 +40,8 @@ inline constexpr int kNodesMax = 20'000;
 /// Errors: `malformed` with line and column: not UTF-8, a byte order mark, a syntax error, a duplicate key, a null key,
 /// deeper than 32, more than 20,000 values.
 Result<Node> read_json(std::string_view text);
-/// The same for one YAML document; also refused: anchors, aliases, merge keys, tags, keys that are not plain texts, and
-/// a second document.
+/// The same for one YAML document; also refused: anchors, aliases, merge keys, tags, keys that are not plain texts, a
+/// second document, and more than 100,000 brackets and commas (they cost memory before they can be judged).
 Result<Node> read_yaml(std::string_view text);
 
 }  // namespace gf

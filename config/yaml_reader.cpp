@@ -12,6 +12,10 @@
 namespace gf {
 namespace {
 
+// yaml-cpp keeps every token of an open bracket until it knows that the bracket is no key: 140 MiB and a second for 1 MiB
+// of them. No spec comes near this many, also with a JSON document or two in its texts.
+constexpr std::ptrdiff_t kFlowCharactersMax = 100'000;
+
 struct Refused {};  // leaves yaml-cpp's parser once the builder holds an error; never gets out of this file
 
 class Handler final : public YAML::EventHandler {
@@ -106,6 +110,11 @@ class SecondDocument final : public YAML::EventHandler {
 Result<Node> read_yaml(std::string_view text) {
     if (auto readable = check_readable(text); !readable) return fail(std::move(readable).error());
     NodeBuilder builder(text);
+    const auto flow = std::ranges::count_if(text, [](char c) { return c == '[' || c == '{' || c == ','; });
+    if (flow > kFlowCharactersMax) {
+        builder.fail_at(0, "more than " + std::to_string(kFlowCharactersMax) + " brackets and commas");
+        return builder.take();
+    }
     try {
         std::istringstream stream{std::string(text)};
         YAML::Parser parser(stream);

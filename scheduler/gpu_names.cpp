@@ -244,10 +244,8 @@ std::optional<std::string> GpuNames::canonical(std::string_view provider, std::s
                                                std::optional<Bytes> memory) const {
     if (memory && memory->count <= 0) memory.reset();
     if (const auto own = by_provider_.find(exact(provider)); own != by_provider_.end())
-        if (const auto rows = own->second.find(exact(name)); rows != own->second.end()) {
+        if (const auto rows = own->second.find(exact(name)); rows != own->second.end())
             if (const auto card = settle(rows->second, memory)) return cards_[*card].canonical;
-            if (!memory) return std::nullopt;
-        }
     const auto rows = card_names_.find(folded(name));
     if (rows == card_names_.end()) return std::nullopt;
     const auto card = settle(rows->second, memory);
