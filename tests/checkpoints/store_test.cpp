@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "checkpoints/garbage.hpp"
+#include "checkpoints/collect.hpp"
 #include "checkpoints/pack.hpp"
 #include "support.hpp"
 
@@ -324,4 +324,37 @@ TEST_CASE("seals that cannot be read are left out of the list") {
     put_file(seals / (kTask.get() + ".000000000009.json"), "{}");
     put_file(seals / (kTask.get() + ".000000000008.json"), get_file(seals / (kTask.get() + ".000000000001.json")));
     CHECK(*f.store->list_seals(kJob) == std::vector<Seal>{f.seal(1), f.seal(2)});
+}
+
+TEST_CASE("dropped generations go with the packs that nobody else needs, and nothing else goes") {
+    Fixture f{4};
+    const auto packs = [&] { return f.store->list_packs(kJob)->size(); };
+    REQUIRE(packs() == 4);
+    SUBCASE("what is pinned by time stays") {
+        const auto plan = collect_garbage(*f.store, kJob, {f.snapshots[1].digest}, {.stored_since = instant_of(0)});
+        REQUIRE(plan);
+        CHECK(plan->remove.empty());
+        CHECK(packs() == 4);
+    }
+    SUBCASE("without pins the pack of a dropped generation goes") {
+        const auto plan = collect_garbage(*f.store, kJob, {f.snapshots[0].digest, f.snapshots[1].digest}, {});
+        REQUIRE(plan);
+        REQUIRE(plan->remove.size() == 1);
+        CHECK(plan->remove[0].key.attempt == 2);
+        CHECK(*f.store->list_seals(kJob) == std::vector<Seal>{f.seal(3), f.seal(4)});
+    }
+    SUBCASE("a quarantined generation keeps its packs") {
+        REQUIRE(f.store->quarantine(kJob, f.snapshots[1].digest, "test"));
+        REQUIRE(collect_garbage(*f.store, kJob, {}, {}));
+        CHECK(packs() == 4);
+    }
+    SUBCASE("a manifest that cannot be read stops the removal of packs") {
+        flip(f.manifest_file(2), 50);
+        CHECK(collect_garbage(*f.store, kJob, {f.snapshots[1].digest}, {}).error().kind == ErrorKind::malformed);
+        CHECK(packs() == 4);
+        REQUIRE(f.store->quarantine(kJob, f.snapshots[2].digest, "rotten"));
+        REQUIRE(collect_garbage(*f.store, kJob, {}, {}));
+        CHECK(packs() == 2);
+    }
+    CHECK(verify_generation(*f.store, kJob, f.snapshots[3].digest));
 }
