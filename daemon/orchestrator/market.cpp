@@ -76,10 +76,11 @@ void Step::drive_provider(LiveProvider& p) {
                                              .disk_gb = disk, .on_demand = true, .spot = p.capabilities.spot}});
     }
     // The sweep goes on without machines too, only more rarely: that is how orphans are found.
-    const bool listing_due = !p.listing_asked_once || now_ >= p.listing_next;
+    const Millis sweep = machines_here || waits ? w_.settings.sweep : w_.settings.sweep * 6;
+    const bool listing_due = !p.listing_asked || (now_ - *p.listing_asked >= sweep && now_ >= p.listing_next);
     if (listing_due && (!p.listing_call || now_ - *p.listing_call > kCallLost)) {
         p.listing_call = now_;
-        p.listing_next = now_ + (machines_here || waits ? w_.settings.sweep : w_.settings.sweep * 6);
+        p.listing_asked = now_;
         effect(CallList{p.name});
     }
     if (p.capabilities.balance && now_ >= p.balance_next && (!p.balance_call || now_ - *p.balance_call > kCallLost)) {

@@ -138,7 +138,6 @@ void Step::on(const LaunchEnded& e, const StoredRows&) {
         default:
             // Everything else may have made a machine: it stays on the books until a listing settles it.
             move(machine, MachineState::unknown, "create_outcome_unknown", error.message);
-            if (from) from->listing_next = std::min(from->listing_next, now_);
             return;
     }
     release(machine);

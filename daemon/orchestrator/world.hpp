@@ -62,8 +62,9 @@ struct LiveProvider {
     std::string offers_error;
     std::optional<Instant> listing_at;         // began of the last good one
     bool listing_asked_once{false};
+    std::optional<Instant> listing_asked;      // the last call began
     std::optional<Instant> listing_call;
-    Instant listing_next{};
+    Instant listing_next{};                    // not before this after a failure
     int listing_failures{0};
     std::string listing_error;                 // non-empty: launches are paused with this reason
     bool not_trusted{false};                   // a listing lacked a machine that a read showed alive

@@ -152,7 +152,11 @@ void Simulation::offer_checkpoint(Agent& agent, const ap::Lease& lease, const st
         if (result.status == 200 && found->second.open_manifest == manifest) found->second.open_manifest.clear();
         if (result.status == 409 && found->second.lease && found->second.lease->number == number) found->second.fenced = true;
     };
-    deliver(CheckpointOffered{request, agent.id, AttemptId{lease.attempt}, manifest, step, Bytes{1'000'000}});
+    // The upload takes its time: what was current when it began may be fenced when it arrives.
+    later(Millis{static_cast<std::int64_t>(50 + rng_.below(20'000))},
+          [this, request, id = agent.id, attempt = AttemptId{lease.attempt}, manifest, step, epoch = epoch_] {
+              if (epoch == epoch_) deliver(CheckpointOffered{request, id, attempt, manifest, step, Bytes{1'000'000}});
+          });
 }
 
 void Simulation::exit_agent(Agent& agent, std::optional<int> code, std::string reason) {

@@ -1,0 +1,86 @@
+#include <CLI/CLI.hpp>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+
+#include "daemon/log.hpp"
+#include "daemon/service.hpp"
+
+namespace {
+
+std::optional<std::string> environment(std::string_view name) {
+    const char* value = std::getenv(std::string(name).c_str());
+    return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+int refuse(const std::string& what, const gf::Error& error) {
+    std::cerr << "gpuferryd: " << what;
+    if (error.line > 0) std::cerr << ":" << error.line << ":" << error.column;
+    std::cerr << ": " << (error.field.empty() ? "" : error.field + ": ") << error.message << "\n";
+    return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    CLI::App app{"gpuferryd: runs GPU jobs on rented machines"};
+    std::string config, listen, agent_listen, data_dir, level{"info"};
+    gf::ServiceOptions options;
+    std::int64_t origin = 0;
+    app.add_option("--config", config, "configuration file (YAML); without it defaults and the environment are used");
+    app.add_option("--listen", listen, "REST address:port, over the configuration's");
+    app.add_option("--agent-listen", agent_listen, "address:port for agents, over the configuration's");
+    app.add_option("--data-dir", data_dir, "data folder, over the configuration's");
+    app.add_option("--ports-file", options.ports_file, "write the ports that are really used to this file (JSON)");
+    app.add_option("--agent", options.agent_path, "the agent's binary; default: gpuferry-agent beside this program");
+    app.add_option("--log-level", level, "debug | info | warn | error")->check(CLI::IsMember({"debug", "info", "warn", "error"}));
+    app.add_option("--time-scale", options.time_scale, "run all clocks this much faster (tests and the quickstart)")
+        ->check(CLI::Range(0.01, 10000.0));
+    app.add_option("--time-origin", origin, "instant (Unix ms) at which scaled and real time agree");
+    app.set_version_flag("--version", "gpuferryd " GF_VERSION);
+    CLI11_PARSE(app, argc, argv);
+    if (origin != 0) options.time_origin_ms = origin;
+
+    using gf::log::Level;
+    gf::log::set_level(level == "debug" ? Level::debug : level == "warn" ? Level::warn : level == "error" ? Level::error : Level::info);
+    const bool root = ::geteuid() == 0;
+    if (config.empty()) {
+        options.settings = gf::default_settings(environment, root);
+    } else {
+        std::ifstream in(config, std::ios::binary);
+        if (!in) return refuse(config, gf::Error{.kind = gf::ErrorKind::io, .message = "cannot be read"});
+        const std::string text{std::istreambuf_iterator<char>(in), {}};
+        auto parsed = gf::parse_settings(text, environment, root);
+        if (!parsed) return refuse(config, parsed.error());
+        options.settings = *std::move(parsed);
+    }
+    if (!data_dir.empty()) options.settings.data_dir = data_dir;
+    for (const auto& [flag, target] : {std::pair{&listen, &options.settings.listen}, std::pair{&agent_listen, &options.settings.agent_listen}}) {
+        if (flag->empty()) continue;
+        const auto address = gf::parse_listen_address(*flag);
+        if (!address) return refuse("--listen", gf::Error{.kind = gf::ErrorKind::invalid, .message = *flag + " is not address:port"});
+        *target = *address;
+    }
+    if (options.settings.data_dir.empty())
+        return refuse("data_dir", gf::Error{.kind = gf::ErrorKind::invalid, .message = "set --data-dir, HOME or XDG_DATA_HOME"});
+
+    // Blocked before any thread exists, so that sigwait below is the only one who gets them.
+    sigset_t stop_signals;
+    sigemptyset(&stop_signals);
+    sigaddset(&stop_signals, SIGTERM);
+    sigaddset(&stop_signals, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
+    signal(SIGPIPE, SIG_IGN);
+
+    gf::Service service(std::move(options));
+    if (auto started = service.start(); !started) return refuse("cannot start", started.error());
+    std::cout << service.greeting() << std::flush;
+    int got = 0;
+    sigwait(&stop_signals, &got);
+    gf::log::info("daemon.stopping", {{"signal", got}});
+    service.stop();
+    return 0;
+}
