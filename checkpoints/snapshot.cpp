@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -32,6 +31,8 @@ constexpr std::int64_t kSmallPack = kChunkBytes;
 // ticks every few milliseconds, some network file systems count whole seconds), so SnapshotMemory does not trust it.
 constexpr std::int64_t kSettledNs = 2'000'000'000;
 
+constexpr std::string_view kWriting = ".tmp-pack";
+
 struct DigestHash {
     std::size_t operator()(const Digest& d) const {
         std::size_t value = 0;
@@ -49,8 +50,7 @@ struct Place {
 
 Error moved(const std::string& what) { return Error{.kind = ErrorKind::conflict, .message = what + " while it was read; try again"}; }
 
-/// The packs of one snapshot in a folder of its own below the spool, so that two snapshots with a pack of the same content
-/// never share a file. Removes all of it unless kept.
+/// The packs of one snapshot in its spool folder. Removes what it wrote, and the folder if nothing else is in it, unless kept.
 class Spool {
  public:
     Spool(fs::path folder, Disk& disk) : folder_(std::move(folder)), disk_(disk) {}
@@ -58,7 +58,11 @@ class Spool {
     Spool& operator=(const Spool&) = delete;
     ~Spool() {
         file_.close();
-        if (!kept_) static_cast<void>(remove_tree(folder_));
+        if (kept_) return;
+        std::error_code ignored;
+        for (const SpooledPack& p : spooled) fs::remove(p.file, ignored);
+        fs::remove(writing_, ignored);
+        fs::remove(folder_, ignored);
     }
     std::vector<PackEntry> packs;
     std::vector<SpooledPack> spooled;
@@ -84,12 +88,10 @@ class Spool {
         packs.push_back(*std::move(entry));
         return {};
     }
-    void keep() { kept_ = !spooled.empty(); }
+    void keep() { kept_ = true; }
 
  private:
     Result<void> start_pack() {
-        if (auto done = disk_.make_directory(folder_); !done) return done;
-        writing_ = folder_ / ".tmp-pack";
         auto file = disk_.create(writing_);
         if (!file) return fail(std::move(file).error());
         file_ = *std::move(file);
@@ -99,7 +101,7 @@ class Spool {
 
     fs::path folder_;
     Disk& disk_;
-    fs::path writing_;
+    fs::path writing_{folder_ / kWriting};
     File file_;
     std::optional<PackBuilder> builder_;
     bool kept_{false};
@@ -107,8 +109,8 @@ class Spool {
 
 class Taking {
  public:
-    Taking(const SnapshotRequest& request, Disk& disk, fs::path folder)
-        : request_(request), spool_(std::move(folder), disk), buffer_(static_cast<std::size_t>(kChunkBytes), '\0') {
+    Taking(const SnapshotRequest& request, Disk& disk)
+        : request_(request), spool_(request.spool, disk), buffer_(static_cast<std::size_t>(kChunkBytes), '\0') {
         learn_previous();
     }
 
@@ -375,9 +377,7 @@ Result<Snapshot> take_snapshot(const SnapshotRequest& request) {
         if (done.error().kind == ErrorKind::not_found) done.error().kind = ErrorKind::io;
         return fail(std::move(done).error());
     }
-    static std::atomic<unsigned> counter{0};
-    const fs::path folder = request.spool / ("snapshot-" + std::to_string(::getpid()) + "-" + std::to_string(++counter));
-    return Taking{request, disk, folder}.run(*scan, rules);
+    return Taking{request, disk}.run(*scan, rules);
 }
 
 Result<void> send_packs(Snapshot& snapshot, PackSink& sink) {
@@ -393,7 +393,9 @@ Result<void> send_packs(Snapshot& snapshot, PackSink& sink) {
 }
 
 void discard(Snapshot& snapshot) {
-    if (!snapshot.packs.empty()) static_cast<void>(remove_tree(snapshot.packs.front().file.parent_path()));
+    std::error_code ignored;
+    for (const SpooledPack& pack : snapshot.packs) fs::remove(pack.file, ignored);
+    if (!snapshot.packs.empty()) fs::remove(snapshot.packs.front().file.parent_path(), ignored);
     snapshot.packs.clear();
 }
 
@@ -402,9 +404,11 @@ Result<void> clear_spool(const fs::path& spool) {
     std::vector<fs::path> found;
     for (fs::directory_iterator it{spool, error}; !error && it != fs::directory_iterator{}; it.increment(error)) found.push_back(it->path());
     if (error && error != std::errc::no_such_file_or_directory) return fail(disk_error(error.value(), "cannot read folder", spool));
-    for (const fs::path& path : found)
-        if (path.filename().string().starts_with("snapshot-"))
-            if (auto done = remove_tree(path); !done) return done;
+    for (const fs::path& path : found) {
+        if (path.extension() != ".pack" && path.filename() != kWriting) continue;
+        fs::remove(path, error);
+        if (error) return fail(disk_error(error.value(), "cannot remove", path));
+    }
     return {};
 }
 

@@ -36,7 +36,8 @@ struct SnapshotMemory {
 struct SnapshotRequest {
     std::filesystem::path root;         // absolute; the checkpoint's folder (for outputs: the job's working folder)
     std::vector<std::string> only;      // relative files or folders to take; empty = everything below root
-    std::filesystem::path spool;        // a folder not below root; created if missing; packs land here as <sha256>.pack
+    std::filesystem::path spool;        // a folder of this snapshot alone, not below root; created (one level) if missing; the
+                                        // packs land here as <sha256>.pack
     CheckpointSpec spec;                // marker, incomplete, unit, exclude are obeyed; `path` is not read
     ManifestKind kind{ManifestKind::checkpoint};
     std::string job;
@@ -74,7 +75,7 @@ struct Snapshot {
 
 /// Errors: `not_found` (no folder, or nothing complete in it yet), `conflict` (moved while it was read, never still,
 /// or told to stop: try again later), `full` (spool), `invalid` (request), `io` (unreadable file). On error the spool holds
-/// nothing of this call.
+/// nothing of this call, and is removed if it is empty.
 Result<Snapshot> take_snapshot(const SnapshotRequest& request);
 
 /// The way of packs to the store; the agent implements it over HTTP, tests in memory. Blocking.
@@ -89,10 +90,10 @@ class PackSink {
 /// what was not sent stays in `snapshot.packs` and in the spool, so the call can simply be repeated.
 Result<void> send_packs(Snapshot& snapshot, PackSink& sink);
 
-/// Removes the packs of a snapshot that will not be sent.
+/// Removes the packs of a snapshot that will not be sent, and the spool if nothing else is in it.
 void discard(Snapshot& snapshot);
 
-/// Empties a spool of what a killed process left. Only for a spool that nobody uses.
+/// Removes the packs, whole and half written, that a killed process left in a spool. Only for a spool that nobody uses.
 Result<void> clear_spool(const std::filesystem::path& spool);
 
 }  // namespace gf::checkpoints

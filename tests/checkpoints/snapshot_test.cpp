@@ -302,16 +302,22 @@ TEST_CASE("sending stops at a broken link and goes on from there") {
     CHECK(get_file(work / "back/a") == get_file(work / "tree/a"));
 }
 
-TEST_CASE("two snapshots of the same bytes do not share a spool file") {
+TEST_CASE("packs lie in the spool under their hash, beside what the caller keeps there") {
     const TempFolder work;
     put_file(work / "tree/a", "same");
     auto one = take_snapshot(request_for(work / "tree", work / "spool"));
-    auto two = take_snapshot(request_for(work / "tree", work / "spool"));
     REQUIRE(one);
-    REQUIRE(two);
+    REQUIRE(one->packs.size() == 1);
+    CHECK(one->packs[0].file == work / "spool" / (one->packs[0].id.hex() + ".pack"));
+    put_file(work / "spool/manifest.json", one->encoded);
     discard(*one);
+    CHECK(fs::exists(work / "spool/manifest.json"));
+    fs::remove(work / "spool/manifest.json");
+    auto two = take_snapshot(request_for(work / "tree", work / "spool"));
+    REQUIRE(two);
     MemoryPacks packs;
     REQUIRE(send_packs(*two, packs));
+    CHECK_FALSE(fs::exists(work / "spool"));
     CHECK(packs.packs.size() == 1);
 }
 
