@@ -14,8 +14,10 @@ void read_every(Walk& walk, const Node& node, JobDraft& draft) {
         return;
     }
     const auto value = node.kind == Node::Kind::scalar ? parse_duration(node.text) : std::nullopt;
-    if (value && *value >= Seconds{1} && *value <= std::chrono::hours{7 * 24}) draft.spec.checkpoint.every = value;
-    else walk.wrong(node, "auto, or a duration from 1s to 7d (\"90s\", \"15m\")");
+    if (value && *value >= Seconds{1} && *value <= std::chrono::hours{7 * 24})
+        draft.spec.checkpoint.every = value;
+    else
+        walk.wrong(node, "auto, or a duration from 1s to 7d (\"90s\", \"15m\")");
 }
 
 void read_patterns(Walk& walk, const Node& node, std::vector<std::string>& into) {
@@ -34,34 +36,43 @@ std::optional<std::string> file_name(Walk& walk, const Node& node) {
 }
 
 constexpr auto kTrigger = std::to_array<JobField>({
-    {"touch", [](Walk& w, const Node& n, JobDraft& d) {
+    {"touch",
+     [](Walk& w, const Node& n, JobDraft& d) {
          if (auto v = folder_path(w, n)) d.spec.checkpoint.trigger_touch = std::move(*v);
      }},
 });
 
 constexpr auto kCheckpoint = std::to_array<JobField>({
-    {"path", [](Walk& w, const Node& n, JobDraft& d) {
+    {"path",
+     [](Walk& w, const Node& n, JobDraft& d) {
          if (auto v = folder_path(w, n)) d.spec.checkpoint.path = std::move(*v);
      }},
     {"every", read_every},
-    {"keep", [](Walk& w, const Node& n, JobDraft& d) {
+    {"keep",
+     [](Walk& w, const Node& n, JobDraft& d) {
          if (const auto v = w.integer(n, 1, 1'000)) d.spec.checkpoint.keep = static_cast<int>(*v);
      }},
-    {"signal", [](Walk& w, const Node& n, JobDraft& d) {
-         constexpr std::array<std::string_view, 6> names{"SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGHUP", "SIGQUIT"};
+    {"signal",
+     [](Walk& w, const Node& n, JobDraft& d) {
+         constexpr std::array<std::string_view, 6> names{"SIGTERM", "SIGINT", "SIGUSR1",
+                                                         "SIGUSR2", "SIGHUP", "SIGQUIT"};
          if (auto v = w.one_of(n, names)) d.spec.checkpoint.signal = std::move(*v);
      }},
-    {"signal_to", [](Walk& w, const Node& n, JobDraft& d) {
+    {"signal_to",
+     [](Walk& w, const Node& n, JobDraft& d) {
          constexpr std::array<std::string_view, 2> names{"group", "leader"};
          if (const auto v = w.one_of(n, names)) d.spec.checkpoint.signal_leader_only = *v == "leader";
      }},
-    {"grace", [](Walk& w, const Node& n, JobDraft& d) {
+    {"grace",
+     [](Walk& w, const Node& n, JobDraft& d) {
          if (const auto v = w.duration(n, Millis{0}, std::chrono::hours{1})) d.spec.checkpoint.grace = *v;
      }},
-    {"marker", [](Walk& w, const Node& n, JobDraft& d) {
+    {"marker",
+     [](Walk& w, const Node& n, JobDraft& d) {
          if (auto v = file_name(w, n)) d.spec.checkpoint.marker = std::move(*v);
      }},
-    {"incomplete", [](Walk& w, const Node& n, JobDraft& d) {
+    {"incomplete",
+     [](Walk& w, const Node& n, JobDraft& d) {
          if (auto v = file_name(w, n)) d.spec.checkpoint.incomplete = std::move(*v);
      }},
     {"unit", [](Walk& w, const Node& n, JobDraft& d) { read_patterns(w, n, d.spec.checkpoint.unit); }},
@@ -69,13 +80,18 @@ constexpr auto kCheckpoint = std::to_array<JobField>({
     {"trigger", [](Walk& w, const Node& n, JobDraft& d) { read_section<JobDraft>(w, n, kTrigger, d); }},
 });
 
+constexpr char kBudget[] = "use limits.duration and resources.max_price";
+constexpr char kDeadline[] = "use limits.duration";
+
 constexpr auto kLimits = std::to_array<JobField>({
-    {"budget", [](Walk& w, const Node& n, JobDraft&) { refuse_not_yet(w, n, "use limits.duration and resources.max_price"); }},
-    {"duration", [](Walk& w, const Node& n, JobDraft& d) {
+    {"budget", reserved<kBudget>},
+    {"duration",
+     [](Walk& w, const Node& n, JobDraft& d) {
          if (const auto v = w.duration(n, Seconds{1}, kYear)) d.spec.limits.duration = v;
      }},
-    {"deadline", [](Walk& w, const Node& n, JobDraft&) { refuse_not_yet(w, n, "use limits.duration"); }},
-    {"wait", [](Walk& w, const Node& n, JobDraft& d) {
+    {"deadline", reserved<kDeadline>},
+    {"wait",
+     [](Walk& w, const Node& n, JobDraft& d) {
          if (const auto v = w.duration(n, Seconds{1}, kMonth)) d.spec.limits.wait = v;
      }},
 });
@@ -105,8 +121,14 @@ constexpr auto kRetry = std::to_array<JobField>({
 
 }  // namespace
 
-std::span<const JobField> checkpoint_fields() { return kCheckpoint; }
-std::span<const JobField> limit_fields() { return kLimits; }
-std::span<const JobField> retry_fields() { return kRetry; }
+std::span<const JobField> checkpoint_fields() {
+    return kCheckpoint;
+}
+std::span<const JobField> limit_fields() {
+    return kLimits;
+}
+std::span<const JobField> retry_fields() {
+    return kRetry;
+}
 
 }  // namespace gf

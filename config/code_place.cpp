@@ -1,5 +1,5 @@
-// `code:` in a spec's text: where it is and putting the blob's hash in its place. Every other byte stays, comments included, so
-// that what is stored is what the user wrote.
+// `code:` in a spec's text: where it is and putting the blob's hash in its place. Every other byte stays,
+// comments included, so that what is stored is what the user wrote.
 #include <algorithm>
 #include <optional>
 
@@ -12,7 +12,8 @@ namespace {
 
 Result<Node> read_spec(std::string_view text, SpecFormat format) {
     if (text.size() > kSpecBytesMax)
-        return fail(ErrorKind::malformed, "the spec is larger than 1 MiB (" + std::to_string(kSpecBytesMax) + " bytes)");
+        return fail(ErrorKind::malformed,
+                    "the spec is larger than 1 MiB (" + std::to_string(kSpecBytesMax) + " bytes)");
     return format == SpecFormat::json ? read_json(text) : read_yaml(text);
 }
 
@@ -24,14 +25,18 @@ std::unexpected<Error> invalid(const Place& place, std::string message) {
                       .column = place.column});
 }
 
-/// End of the scalar that starts at `at`: past the closing quote, or before what ends a plain scalar on its line.
+/// End of the scalar that starts at `at`: past the closing quote, or before what ends a plain scalar on its
+/// line.
 std::size_t scalar_end(std::string_view s, std::size_t at) {
     const char quote = at < s.size() ? s[at] : '\0';
     if (quote == '"' || quote == '\'') {
         for (std::size_t i = at + 1; i < s.size(); ++i) {
-            if (s[i] == '\\' && quote == '"') ++i;
-            else if (s[i] == quote && quote == '\'' && i + 1 < s.size() && s[i + 1] == quote) ++i;
-            else if (s[i] == quote) return i + 1;
+            if (s[i] == '\\' && quote == '"')
+                ++i;
+            else if (s[i] == quote && quote == '\'' && i + 1 < s.size() && s[i + 1] == quote)
+                ++i;
+            else if (s[i] == quote)
+                return i + 1;
         }
         return s.size();
     }
@@ -61,7 +66,8 @@ Result<std::string> code_of_spec(std::string_view text, SpecFormat format) {
     if (!root) return fail(root.error());
     const Node* code = root->find("code");
     if (code == nullptr) return std::string();
-    if (code->kind != Node::Kind::scalar || code->text.empty()) return invalid(code->place, "code must be a path");
+    if (code->kind != Node::Kind::scalar || code->text.empty())
+        return invalid(code->place, "code must be a path");
     return code->text;
 }
 
@@ -75,7 +81,8 @@ Result<std::string> spec_with_code(std::string_view text, SpecFormat format, std
     std::string out(text.substr(0, from));
     out += '"' + value + '"';
     out += text.substr(std::min(to, text.size()));
-    // The result is read again instead of trusted: a block scalar or a scalar over several lines would leave its rest behind.
+    // The result is read again instead of trusted: a block scalar or a scalar over several lines would leave
+    // its rest behind.
     const auto again = read_spec(out, format);
     const Node* replaced = again ? again->find("code") : nullptr;
     if (replaced == nullptr || replaced->text != value || !same_except_code(*root, *again))

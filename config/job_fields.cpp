@@ -22,23 +22,28 @@ bool is_env_name(std::string_view s) {
 }
 
 bool is_hex_sha256(std::string_view s) {
-    return s.size() == 64 && std::ranges::all_of(s, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+    return s.size() == 64 &&
+           std::ranges::all_of(s, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
 void read_env(Walk& walk, const Node& node, JobDraft& draft) {
     walk.entries(node, kEnvMax, [&](const Node::Key& key, const Node& value) {
         if (!is_env_name(key.text)) {
             walk.error_at(key.place, ErrorKind::invalid, walk.path(),
-                          "env: the name \"" + shown(key.text) + "\" must be letters, digits and _, 1 to 128, not starting with a digit");
+                          "env: the name \"" + shown(key.text) +
+                              "\" must be letters, digits and _, 1 to 128, not starting with a digit");
             return;
         }
         if (key.text.starts_with("GPUFERRY_")) {
-            walk.error_at(key.place, ErrorKind::invalid, walk.path(), "env: names that start with GPUFERRY_ are set by gpuferry itself");
+            walk.error_at(key.place, ErrorKind::invalid, walk.path(),
+                          "env: names that start with GPUFERRY_ are set by gpuferry itself");
             return;
         }
         const bool empty = value.kind == Node::Kind::scalar && value.text.empty();
-        if (empty) draft.spec.env[key.text].clear();
-        else if (auto v = walk.text(value, kEnvBytesMax)) draft.spec.env[key.text] = std::move(*v);
+        if (empty)
+            draft.spec.env[key.text].clear();
+        else if (auto v = walk.text(value, kEnvBytesMax))
+            draft.spec.env[key.text] = std::move(*v);
     });
 }
 
@@ -50,18 +55,23 @@ void read_image(Walk& walk, const Node& node, JobDraft& draft) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                std::string_view("._-/:@").find(c) != std::string_view::npos;
     });
-    if (good && image->front() != '-' && image->front() != '/') draft.spec.image = *image;
-    else walk.wrong(node, "an image such as ghcr.io/owner/name:tag");
+    if (good && image->front() != '-' && image->front() != '/')
+        draft.spec.image = *image;
+    else
+        walk.wrong(node, "an image such as ghcr.io/owner/name:tag");
 }
 
 void read_user(Walk& walk, const Node& node, JobDraft& draft) {
     const auto user = line_text(walk, node, 64);
     if (!user) return;
     const bool good = user->front() != '-' && std::ranges::all_of(*user, [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
-    });
-    if (good) draft.spec.user = *user;
-    else walk.wrong(node, "a user name or number (letters, digits, _ - .)");
+                          return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                                 c == '_' || c == '-' || c == '.';
+                      });
+    if (good)
+        draft.spec.user = *user;
+    else
+        walk.wrong(node, "a user name or number (letters, digits, _ - .)");
 }
 
 void read_code(Walk& walk, const Node& node, JobDraft& draft) {
@@ -73,16 +83,21 @@ void read_code(Walk& walk, const Node& node, JobDraft& draft) {
         return;
     }
     if (draft.context->code_may_be_path && !code->starts_with(prefix)) return;
-    walk.wrong(node, "sha256: and 64 hex digits of a blob that was sent before (gpuferry submit packs a folder and does this)");
+    walk.wrong(node,
+               "sha256: and 64 hex digits of a blob that was sent before (gpuferry submit packs a folder and "
+               "does this)");
 }
 
 void read_outputs(Walk& walk, const Node& node, JobDraft& draft) {
     static constexpr auto kFields = std::to_array<Field<OutputSpec>>({
-        {"from", [](Walk& w, const Node& n, OutputSpec& o) {
+        {"from",
+         [](Walk& w, const Node& n, OutputSpec& o) {
              if (auto v = folder_path(w, n)) o.from = std::move(*v);
          }},
-        {"to", [](Walk& w, const Node& n, OutputSpec&) {
-             refuse_not_yet(w, n, "S3 stores come with the checkpoint stores; without it the daemon keeps the output");
+        {"to",
+         [](Walk& w, const Node& n, OutputSpec&) {
+             refuse_not_yet(
+                 w, n, "S3 stores come with the checkpoint stores; without it the daemon keeps the output");
          }},
     });
     if (node.kind == Node::Kind::scalar) {
@@ -94,17 +109,21 @@ void read_outputs(Walk& walk, const Node& node, JobDraft& draft) {
         const auto errors = walk.errors().size();
         read_section<OutputSpec>(walk, item, kFields, output);
         if (walk.errors().size() != errors) return;
-        if (output.from.empty()) walk.error(item, ErrorKind::invalid, "needs from: the file or folder to keep");
-        else draft.spec.outputs.push_back(std::move(output));
+        if (output.from.empty())
+            walk.error(item, ErrorKind::invalid, "needs from: the file or folder to keep");
+        else
+            draft.spec.outputs.push_back(std::move(output));
     });
 }
 
 void read_success_exit(Walk& walk, const Node& node, JobDraft& draft) {
     draft.spec.success_exit.clear();
     walk.list(node, 256, [&](const Node& item) {
-        if (const auto code = walk.integer(item, 0, 255)) draft.spec.success_exit.push_back(static_cast<int>(*code));
+        if (const auto code = walk.integer(item, 0, 255))
+            draft.spec.success_exit.push_back(static_cast<int>(*code));
     });
-    if (node.kind == Node::Kind::sequence && node.items.empty()) walk.wrong(node, "a list of at least one exit code");
+    if (node.kind == Node::Kind::sequence && node.items.empty())
+        walk.wrong(node, "a list of at least one exit code");
 }
 
 void read_progress_regex(Walk& walk, const Node& node, JobDraft& draft) {
@@ -118,20 +137,18 @@ void read_progress_regex(Walk& walk, const Node& node, JobDraft& draft) {
         walk.error(node, ErrorKind::invalid, "is not a regular expression (RE2): " + shown(regex.error()));
     } else if (regex.NumberOfCapturingGroups() < 1 || regex.NumberOfCapturingGroups() > 2) {
         walk.error(node, ErrorKind::invalid,
-                   "must have one or two groups, the step and the total, not " + std::to_string(regex.NumberOfCapturingGroups()));
+                   "must have one or two groups, the step and the total, not " +
+                       std::to_string(regex.NumberOfCapturingGroups()));
     } else {
         draft.spec.progress_regex = std::move(*text);
     }
 }
 
-template <const char* Why>
-void reserved(Walk& walk, const Node& node, JobDraft&) {
-    refuse_not_yet(walk, node, Why);
-}
 constexpr char kOneTask[] = "a job has one task today; submit one job for each";
 constexpr char kOneMachine[] = "a job runs on one machine today";
 constexpr char kWarm[] = "a machine without work is kept for idle.machine of the daemon's configuration";
-constexpr char kSecrets[] = "secrets come with the secret store; what is in env is stored with the job in plain text";
+constexpr char kSecrets[] =
+    "secrets come with the secret store; what is in env is stored with the job in plain text";
 constexpr char kRegistry[] = "private images come with the secret store";
 constexpr char kCache[] = "nothing is kept on warm machines today";
 constexpr char kInputs[] = "S3 stores come with the checkpoint stores; fetch the data in run";
@@ -141,7 +158,8 @@ constexpr char kProgressFile[] = "use progress.regex";
 
 constexpr auto kSuccess = std::to_array<JobField>({
     {"exit", read_success_exit},
-    {"product", [](Walk& w, const Node& n, JobDraft& d) {
+    {"product",
+     [](Walk& w, const Node& n, JobDraft& d) {
          if (auto v = folder_path(w, n)) d.spec.success_product = std::move(*v);
      }},
 });
@@ -154,18 +172,22 @@ constexpr auto kProgress = std::to_array<JobField>({
 });
 
 constexpr auto kJob = std::to_array<JobField>({
-    {"name", [](Walk& w, const Node& n, JobDraft& d) {
+    {"name",
+     [](Walk& w, const Node& n, JobDraft& d) {
          if (auto v = line_text(w, n, kNameCharactersMax)) d.spec.name = std::move(*v);
      }},
-    {"kind", [](Walk& w, const Node& n, JobDraft& d) {
+    {"kind",
+     [](Walk& w, const Node& n, JobDraft& d) {
          if (const auto v = w.choice<JobKind>(n)) d.spec.kind = *v;
      }},
-    {"project", [](Walk& w, const Node& n, JobDraft& d) {
+    {"project",
+     [](Walk& w, const Node& n, JobDraft& d) {
          if (auto v = line_text(w, n, 100)) d.spec.project = std::move(*v);
      }},
     {"image", read_image},
     {"image_auth", reserved<kRegistry>},
-    {"run", [](Walk& w, const Node& n, JobDraft& d) {
+    {"run",
+     [](Walk& w, const Node& n, JobDraft& d) {
          d.has_run = true;
          if (auto v = w.text(n, kRunBytesMax)) d.spec.run = std::move(*v);
      }},
@@ -173,13 +195,15 @@ constexpr auto kJob = std::to_array<JobField>({
     {"secrets", reserved<kSecrets>},
     {"secrets_on", reserved<kSecrets>},
     {"user", read_user},
-    {"entrypoint", [](Walk& w, const Node& n, JobDraft& d) {
+    {"entrypoint",
+     [](Walk& w, const Node& n, JobDraft& d) {
          constexpr std::array<std::string_view, 2> names{"keep", "replace"};
          if (const auto v = w.one_of(n, names)) d.spec.keep_entrypoint = *v == "keep";
      }},
     {"code", read_code},
     {"resources", [](Walk& w, const Node& n, JobDraft& d) { read_section(w, n, resource_fields(), d); }},
-    {"checkpoint", [](Walk& w, const Node& n, JobDraft& d) {
+    {"checkpoint",
+     [](Walk& w, const Node& n, JobDraft& d) {
          d.spec.checkpoint.declared = true;
          read_section(w, n, checkpoint_fields(), d);
      }},
@@ -192,7 +216,8 @@ constexpr auto kJob = std::to_array<JobField>({
     {"limits", [](Walk& w, const Node& n, JobDraft& d) { read_section(w, n, limit_fields(), d); }},
     {"retry", [](Walk& w, const Node& n, JobDraft& d) { read_section(w, n, retry_fields(), d); }},
     {"idle", reserved<kIdle>},
-    {"priority", [](Walk& w, const Node& n, JobDraft& d) {
+    {"priority",
+     [](Walk& w, const Node& n, JobDraft& d) {
          if (const auto v = w.integer(n, 0, 100)) d.spec.priority = static_cast<int>(*v);
      }},
     {"array", reserved<kOneTask>},
@@ -204,9 +229,15 @@ constexpr auto kJob = std::to_array<JobField>({
 
 }  // namespace
 
-std::span<const JobField> job_fields() { return kJob; }
-std::span<const JobField> success_fields() { return kSuccess; }
-std::span<const JobField> progress_fields() { return kProgress; }
+std::span<const JobField> job_fields() {
+    return kJob;
+}
+std::span<const JobField> success_fields() {
+    return kSuccess;
+}
+std::span<const JobField> progress_fields() {
+    return kProgress;
+}
 
 void refuse_not_yet(Walk& walk, const Node& node, std::string_view what) {
     walk.error(node, ErrorKind::not_yet, "is not yet supported: " + std::string(what));
@@ -223,7 +254,9 @@ std::optional<std::string> line_text(Walk& walk, const Node& node, std::size_t c
     for (std::size_t at = 0; at < text->size();) {
         const auto c = next_character(*text, at);
         if (c && !is_control(*c)) continue;
-        walk.wrong(node, "a text without control characters (U+0000-U+001F, U+007F-U+009F, U+202A-U+202E, U+2066-U+2069)");
+        walk.wrong(
+            node,
+            "a text without control characters (U+0000-U+001F, U+007F-U+009F, U+202A-U+202E, U+2066-U+2069)");
         return std::nullopt;
     }
     return text;

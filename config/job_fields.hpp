@@ -12,7 +12,7 @@ namespace gf {
 struct JobDraft {
     JobSpec spec;
     const SpecContext* context{nullptr};
-    const Node* gpus{nullptr};      // keys that exclude each other, for the checks across keys
+    const Node* gpus{nullptr};  // keys that exclude each other, for the checks across keys
     const Node* cpu_only{nullptr};
     bool has_run{false};
 };
@@ -28,10 +28,15 @@ using JobField = Field<JobDraft>;
 
 /// For keys that are reserved: said, never ignored.
 void refuse_not_yet(Walk& walk, const Node& node, std::string_view what);
+template <const char* Why>
+void reserved(Walk& walk, const Node& node, JobDraft&) {
+    refuse_not_yet(walk, node, Why);
+}
 
 /// A path inside the job's working folder: relative, without "..", control characters or an empty text.
 std::optional<std::string> folder_path(Walk& walk, const Node& node);
-/// A text on one line: names, images, patterns. No control characters and none that turn the direction of writing.
+/// A text on one line: names, images, patterns. No control characters and none that turn the direction of
+/// writing.
 std::optional<std::string> line_text(Walk& walk, const Node& node, std::size_t characters_max);
 
 }  // namespace gf

@@ -11,7 +11,8 @@ namespace {
 
 Result<Node> read_spec(std::string_view text, SpecFormat format) {
     if (text.size() > kSpecBytesMax)
-        return fail(ErrorKind::malformed, "the spec is larger than 1 MiB (" + std::to_string(kSpecBytesMax) + " bytes)");
+        return fail(ErrorKind::malformed,
+                    "the spec is larger than 1 MiB (" + std::to_string(kSpecBytesMax) + " bytes)");
     return format == SpecFormat::json ? read_json(text) : read_yaml(text);
 }
 
@@ -53,7 +54,8 @@ SpecOutcome check_job_spec(std::string_view text, SpecFormat format, const SpecC
     read_section(walk, *root, job_fields(), draft);
     check_across(walk, *root, draft);
     outcome.errors = walk.errors();
-    std::ranges::sort(outcome.errors, {}, [](const Error& e) { return std::tuple(e.line, e.column, e.message); });
+    std::ranges::sort(outcome.errors, {},
+                      [](const Error& e) { return std::tuple(e.line, e.column, e.message); });
     if (!outcome.errors.empty()) return outcome;
     if (draft.spec.resources.cpu_only) draft.spec.resources.gpus = 0;
     outcome.spec = std::move(draft.spec);

@@ -12,8 +12,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// nlohmann tells neither where a value starts nor how a number was written. Both follow from how many bytes its lexer has taken,
-// so it reads through an iterator that counts.
+// nlohmann tells neither where a value starts nor how a number was written. Both follow from how many bytes
+// its lexer has taken, so it reads through an iterator that counts.
 class CountingIterator {
  public:
     using iterator_category = std::input_iterator_tag;
@@ -51,7 +51,9 @@ class Handler {
 
     // nlohmann::json_sax
     bool null() { return builder_.null(token()) && advance(); }
-    bool boolean(bool value) { return builder_.scalar(value ? "true" : "false", false, token()) && advance(); }
+    bool boolean(bool value) {
+        return builder_.scalar(value ? "true" : "false", false, token()) && advance();
+    }
     bool number_integer(Json::number_integer_t) { return number(); }
     bool number_unsigned(Json::number_unsigned_t) { return number(); }
     bool number_float(Json::number_float_t, const std::string&) { return number(); }
@@ -63,7 +65,8 @@ class Handler {
     bool start_array(std::size_t) { return builder_.begin(Node::Kind::sequence, token()) && advance(); }
     bool end_array() { return builder_.end() && advance(); }
     bool parse_error(std::size_t, const std::string&, const Json::exception& e) {
-        // 406 = a number above what a double holds. It is a fine text for the schema to refuse with the field's range.
+        // 406 = a number above what a double holds. It is a fine text for the schema to refuse with the
+        // field's range.
         overflow_ = e.id == 406;
         std::string message = e.what();
         if (const auto cut = message.find(": "); cut != std::string::npos) message.erase(0, cut + 2);
@@ -71,14 +74,17 @@ class Handler {
     }
 
     [[nodiscard]] bool overflow() const { return overflow_; }
-    [[nodiscard]] std::pair<std::size_t, std::size_t> overflowed_token() const { return {token(), number_end()}; }
+    [[nodiscard]] std::pair<std::size_t, std::size_t> overflowed_token() const {
+        return {token(), number_end()};
+    }
     [[nodiscard]] NodeBuilder& builder() { return builder_; }
 
  private:
     /// Where the token that the lexer has just read starts: after the last one, white space and separators.
     [[nodiscard]] std::size_t token() const {
         std::size_t at = end_;
-        while (at < text_.size() && std::string_view(" \t\r\n,:").find(text_[at]) != std::string_view::npos) ++at;
+        while (at < text_.size() && std::string_view(" \t\r\n,:").find(text_[at]) != std::string_view::npos)
+            ++at;
         return at;
     }
     [[nodiscard]] std::size_t number_end() const {
@@ -110,8 +116,8 @@ constexpr int kOverflowsMax = 20;
 
 Result<Node> read_json(std::string_view text) {
     if (auto readable = check_readable(text); !readable) return fail(std::move(readable).error());
-    // The parser cannot go on after a number that is too large for a double, so the number is blanked in a copy that
-    // only the lexer sees, and the text is read again.
+    // The parser cannot go on after a number that is too large for a double, so the number is blanked in a
+    // copy that only the lexer sees, and the text is read again.
     std::string copy(text);
     for (int round = 0;; ++round) {
         std::size_t taken = 0;

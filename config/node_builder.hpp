@@ -1,5 +1,5 @@
-// Makes a Node out of parser events, with the limits that hold for every format. After an error each call returns false and
-// changes nothing.
+// Makes a Node out of parser events, with the limits that hold for every format. After an error each call
+// returns false and changes nothing.
 #pragma once
 #include <cstddef>
 #include <optional>

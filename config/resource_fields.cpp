@@ -26,7 +26,8 @@ void read_gpu(Walk& walk, const Node& node, JobDraft& draft) {
         const auto found = draft.context->resolve_gpu(*typed);
         if (found.canonical.empty()) {
             std::string message = "is not a known GPU: \"" + shown(*typed) + "\"";
-            if (!found.suggestions.empty()) message += "; did you mean " + quoted_list(found.suggestions) + "?";
+            if (!found.suggestions.empty())
+                message += "; did you mean " + quoted_list(found.suggestions) + "?";
             walk.error(item, ErrorKind::invalid, message);
             return;
         }
@@ -34,7 +35,8 @@ void read_gpu(Walk& walk, const Node& node, JobDraft& draft) {
         for (const auto& name : found.canonical)
             if (std::ranges::find(resources.gpu, name) == resources.gpu.end()) resources.gpu.push_back(name);
     });
-    if (node.kind == Node::Kind::sequence && node.items.empty()) walk.wrong(node, "a list of at least one GPU name");
+    if (node.kind == Node::Kind::sequence && node.items.empty())
+        walk.wrong(node, "a list of at least one GPU name");
 }
 
 void read_gpus(Walk& walk, const Node& node, JobDraft& draft) {
@@ -59,30 +61,40 @@ void read_cpu_only(Walk& walk, const Node& node, JobDraft& draft) {
 void read_vram(Walk& walk, const Node& node, JobDraft& draft) {
     const auto value = node.kind == Node::Kind::scalar ? parse_vram(node.text) : std::nullopt;
     // 1 GB to 1024 GB covers every card there is; plain bytes below a GB are as surely a slip ("24").
-    const bool in_range = value && (value->class_gb ? *value->class_gb >= 1 && *value->class_gb <= 1024
-                                                    : value->exact->count >= kGB && value->exact->count <= kTB);
-    if (in_range) draft.spec.resources.vram = value;
-    else walk.wrong(node, "memory per GPU from 1GB to 1024GB (\"24GB\" names the class, plain bytes are exact)");
+    const bool in_range =
+        value && (value->class_gb ? *value->class_gb >= 1 && *value->class_gb <= 1024
+                                  : value->exact->count >= kGB && value->exact->count <= kTB);
+    if (in_range)
+        draft.spec.resources.vram = value;
+    else
+        walk.wrong(node,
+                   "memory per GPU from 1GB to 1024GB (\"24GB\" names the class, plain bytes are exact)");
 }
 
 void read_bandwidth(Walk& walk, const Node& node, JobDraft& draft) {
     std::optional<Bytes> value;
     if (node.kind == Node::Kind::scalar && node.text.ends_with("/s"))
         value = parse_bytes(std::string_view(node.text).substr(0, node.text.size() - 2));
-    if (value && value->count >= kGB && value->count <= 100 * kTB) draft.spec.resources.memory_bandwidth = value;
-    else walk.wrong(node, "a rate from 1GB/s to 100TB/s (\"900GB/s\")");
+    if (value && value->count >= kGB && value->count <= 100 * kTB)
+        draft.spec.resources.memory_bandwidth = value;
+    else
+        walk.wrong(node, "a rate from 1GB/s to 100TB/s (\"900GB/s\")");
 }
 
 void read_inet_down(Walk& walk, const Node& node, JobDraft& draft) {
-    constexpr std::array<std::pair<std::string_view, double>, 3> units{{{"Kbps", 1e-3}, {"Mbps", 1}, {"Gbps", 1e3}}};
+    constexpr std::array<std::pair<std::string_view, double>, 3> units{
+        {{"Kbps", 1e-3}, {"Mbps", 1}, {"Gbps", 1e3}}};
     std::optional<double> mbps;
     for (const auto& [unit, factor] : units) {
         if (node.kind != Node::Kind::scalar || !node.text.ends_with(unit)) continue;
-        if (const auto v = parse_decimal_micros(std::string_view(node.text).substr(0, node.text.size() - unit.size())))
+        if (const auto v =
+                parse_decimal_micros(std::string_view(node.text).substr(0, node.text.size() - unit.size())))
             mbps = static_cast<double>(*v) / 1e6 * factor;
     }
-    if (mbps && *mbps > 0 && *mbps <= 1e6) draft.spec.resources.inet_down_mbps = mbps;
-    else walk.wrong(node, "a rate above 0, at most 1000Gbps (\"200Mbps\", \"1Gbps\")");
+    if (mbps && *mbps > 0 && *mbps <= 1e6)
+        draft.spec.resources.inet_down_mbps = mbps;
+    else
+        walk.wrong(node, "a rate above 0, at most 1000Gbps (\"200Mbps\", \"1Gbps\")");
 }
 
 /// ">=12.6": the text after the sign.
@@ -94,9 +106,12 @@ std::optional<std::string> lower_bound(Walk& walk, const Node& node) {
     int components = 1;
     std::size_t digits = 0;
     for (const char c : s) {
-        if (c >= '0' && c <= '9') ++digits;
-        else if (c == '.' && digits > 0) digits = 0, ++components;
-        else good = false;
+        if (c >= '0' && c <= '9')
+            ++digits;
+        else if (c == '.' && digits > 0)
+            digits = 0, ++components;
+        else
+            good = false;
         good = good && digits <= 6;
     }
     if (good && digits > 0 && components <= 4) return std::string(s);
@@ -104,9 +119,11 @@ std::optional<std::string> lower_bound(Walk& walk, const Node& node) {
     return std::nullopt;
 }
 
-void read_providers(Walk& walk, const Node& node, std::vector<std::string>& into) {
+template <std::vector<std::string> ResourceSpec::* Member>
+void read_providers(Walk& walk, const Node& node, JobDraft& draft) {
     walk.list(node, kProviders.size(), [&](const Node& item) {
-        if (auto name = walk.one_of(item, kProviders)) into.push_back(std::move(*name));
+        if (auto name = walk.one_of(item, kProviders))
+            (draft.spec.resources.*Member).push_back(std::move(*name));
     });
 }
 
@@ -119,56 +136,71 @@ void read_regions(Walk& walk, const Node& node, JobDraft& draft) {
             return;
         }
         std::string want = "a country code (ISO 3166, two letters) or one of";
-        for (const auto group : region_groups()) want += (group == region_groups().front() ? " " : ", ") + std::string(group);
+        for (const auto group : region_groups())
+            want += (group == region_groups().front() ? " " : ", ") + std::string(group);
         walk.wrong(item, want);
     });
 }
+
+constexpr char kEstimate[] = "write vram: with the memory that the job needs";
+constexpr char kShm[] = "machines have the shared memory of their provider";
 
 constexpr auto kFields = std::to_array<JobField>({
     {"gpu", read_gpu},
     {"gpus", read_gpus},
     {"cpu_only", read_cpu_only},
     {"vram", read_vram},
-    {"estimate", [](Walk& w, const Node& n, JobDraft&) { refuse_not_yet(w, n, "write vram: with the memory that the job needs"); }},
-    {"cpus", [](Walk& w, const Node& n, JobDraft& d) {
+    {"estimate", reserved<kEstimate>},
+    {"cpus",
+     [](Walk& w, const Node& n, JobDraft& d) {
          if (const auto v = w.integer(n, 1, 1024)) d.spec.resources.cpus = static_cast<int>(*v);
      }},
-    {"memory", [](Walk& w, const Node& n, JobDraft& d) {
+    {"memory",
+     [](Walk& w, const Node& n, JobDraft& d) {
          if (const auto v = w.bytes(n, Bytes{1'000'000}, Bytes{64 * kTB})) d.spec.resources.memory = v;
      }},
-    {"disk", [](Walk& w, const Node& n, JobDraft& d) {
+    {"disk",
+     [](Walk& w, const Node& n, JobDraft& d) {
          if (const auto v = w.bytes(n, Bytes{kGB}, Bytes{64 * kTB})) d.spec.resources.disk = *v;
      }},
-    {"arch", [](Walk& w, const Node& n, JobDraft& d) {
+    {"arch",
+     [](Walk& w, const Node& n, JobDraft& d) {
          constexpr std::array<std::string_view, 2> names{"amd64", "arm64"};
          if (auto v = w.one_of(n, names)) d.spec.resources.arch = std::move(*v);
      }},
-    {"cuda", [](Walk& w, const Node& n, JobDraft& d) {
+    {"cuda",
+     [](Walk& w, const Node& n, JobDraft& d) {
          if (auto v = lower_bound(w, n)) d.spec.resources.cuda = std::move(*v);
      }},
-    {"driver", [](Walk& w, const Node& n, JobDraft& d) {
+    {"driver",
+     [](Walk& w, const Node& n, JobDraft& d) {
          if (auto v = lower_bound(w, n)) d.spec.resources.driver = std::move(*v);
      }},
-    {"shm", [](Walk& w, const Node& n, JobDraft&) { refuse_not_yet(w, n, "machines have the shared memory of their provider"); }},
-    {"precision", [](Walk& w, const Node& n, JobDraft& d) {
+    {"shm", reserved<kShm>},
+    {"precision",
+     [](Walk& w, const Node& n, JobDraft& d) {
          constexpr std::array<std::string_view, 2> names{"bf16", "fp8"};
          if (auto v = w.one_of(n, names)) d.spec.resources.precision = std::move(*v);
      }},
-    {"nvlink", [](Walk& w, const Node& n, JobDraft& d) {
+    {"nvlink",
+     [](Walk& w, const Node& n, JobDraft& d) {
          if (const auto v = w.boolean(n)) d.spec.resources.nvlink = *v;
      }},
     {"memory_bandwidth", read_bandwidth},
     {"inet_down", read_inet_down},
-    {"reliability", [](Walk& w, const Node& n, JobDraft& d) {
+    {"reliability",
+     [](Walk& w, const Node& n, JobDraft& d) {
          if (const auto v = w.decimal(n, 0, 1)) d.spec.resources.reliability = v;
      }},
-    {"providers", [](Walk& w, const Node& n, JobDraft& d) { read_providers(w, n, d.spec.resources.providers); }},
-    {"exclude_providers", [](Walk& w, const Node& n, JobDraft& d) { read_providers(w, n, d.spec.resources.exclude_providers); }},
+    {"providers", read_providers<&ResourceSpec::providers>},
+    {"exclude_providers", read_providers<&ResourceSpec::exclude_providers>},
     {"regions", read_regions},
-    {"spot", [](Walk& w, const Node& n, JobDraft& d) {
+    {"spot",
+     [](Walk& w, const Node& n, JobDraft& d) {
          if (const auto v = w.choice<SpotChoice>(n)) d.spec.resources.spot = *v;
      }},
-    {"max_price", [](Walk& w, const Node& n, JobDraft& d) {
+    {"max_price",
+     [](Walk& w, const Node& n, JobDraft& d) {
          // A thousandth of a dollar is below every machine there is; a cap of 0 could never be met.
          if (const auto v = w.dollars(n, 1'000, 100'000'000'000)) d.spec.resources.max_price = UsdPerHour{*v};
      }},
@@ -176,6 +208,8 @@ constexpr auto kFields = std::to_array<JobField>({
 
 }  // namespace
 
-std::span<const JobField> resource_fields() { return kFields; }
+std::span<const JobField> resource_fields() {
+    return kFields;
+}
 
 }  // namespace gf

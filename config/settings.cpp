@@ -11,7 +11,9 @@ constexpr std::string_view kVastaiUrl = "https://console.vast.ai";
 constexpr std::string_view kLambdaUrl = "https://cloud.lambda.ai/api/v1";
 constexpr std::string_view kVultrUrl = "https://api.vultr.com/v2";
 
-Secret key_from(const GetEnv& env, std::string_view name) { return Secret(env(name).value_or("")); }
+Secret key_from(const GetEnv& env, std::string_view name) {
+    return Secret(env(name).value_or(""));
+}
 
 /// Four decimal numbers of 0 to 255; the first one, or nothing.
 std::optional<int> first_of_ipv4(std::string_view host) {
@@ -44,10 +46,13 @@ std::optional<ListenAddress> parse_listen_address(std::string_view s) {
     if (colon == std::string_view::npos || colon == 0) return std::nullopt;
     std::string_view host = s.substr(0, colon);
     const std::string_view port = s.substr(colon + 1);
-    if (host.starts_with('[') && host.ends_with(']') && host.size() > 2) host = host.substr(1, host.size() - 2);
-    else if (host.find(':') != std::string_view::npos) return std::nullopt;
+    if (host.starts_with('[') && host.ends_with(']') && host.size() > 2)
+        host = host.substr(1, host.size() - 2);
+    else if (host.find(':') != std::string_view::npos)
+        return std::nullopt;
     const bool host_good = std::ranges::all_of(host, [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == ':';
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+               c == '-' || c == ':';
     });
     if (!host_good || port.empty() || port.size() > 5) return std::nullopt;
     int number = 0;
@@ -60,7 +65,8 @@ std::optional<ListenAddress> parse_listen_address(std::string_view s) {
 }
 
 bool is_loopback_host(std::string_view host) {
-    if (host.starts_with('[') && host.ends_with(']') && host.size() > 2) host = host.substr(1, host.size() - 2);
+    if (host.starts_with('[') && host.ends_with(']') && host.size() > 2)
+        host = host.substr(1, host.size() - 2);
     return host == "localhost" || host == "::1" || first_of_ipv4(host) == 127;
 }
 
@@ -68,7 +74,8 @@ std::string default_data_dir(const GetEnv& env, bool is_root) {
     if (is_root) return "/var/lib/gpuferry";
     // A relative XDG path is to be ignored, says its specification.
     if (const auto xdg = env("XDG_DATA_HOME"); xdg && xdg->starts_with('/')) return *xdg + "/gpuferry";
-    if (const auto home = env("HOME"); home && home->starts_with('/')) return *home + "/.local/share/gpuferry";
+    if (const auto home = env("HOME"); home && home->starts_with('/'))
+        return *home + "/.local/share/gpuferry";
     return {};
 }
 

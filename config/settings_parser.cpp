@@ -55,8 +55,9 @@ std::optional<std::string> web_url(Walk& walk, const Node& node) {
     const auto url = boost::urls::parse_uri(*typed);
     // Boost.URL 1.81 reads "http://127.0.0.1.example.org" as the host 127.0.0.1 with the path ".example.org".
     const bool whole_host = url && (url->encoded_path().empty() || url->encoded_path().starts_with('/'));
-    const bool shaped = whole_host && (url->scheme() == "http" || url->scheme() == "https") && !url->host().empty() &&
-                        !url->has_userinfo() && !url->has_query() && !url->has_fragment();
+    const bool shaped = whole_host && (url->scheme() == "http" || url->scheme() == "https") &&
+                        !url->host().empty() && !url->has_userinfo() && !url->has_query() &&
+                        !url->has_fragment();
     if (!shaped) {
         walk.wrong(node, "a URL such as https://host/path (no user, no query)");
         return std::nullopt;
@@ -86,20 +87,25 @@ void read_key(Walk& walk, const Node& node, std::string_view usual, const GetEnv
         const std::string name = node.text.substr(prefix.size());
         const auto set = env(name);
         if (!set && name != usual) {
-            walk.error(node, ErrorKind::invalid, "names the environment variable " + shown(name) + ", which is not set");
+            walk.error(node, ErrorKind::invalid,
+                       "names the environment variable " + shown(name) + ", which is not set");
             return;
         }
         value = set.value_or("");
     }
     const bool printable = std::ranges::all_of(value, [](char c) { return c > ' ' && c < '\x7F'; });
-    if (printable) into = Secret(std::move(value));
-    else walk.error(node, ErrorKind::invalid, "must be printable ASCII without spaces");
+    if (printable)
+        into = Secret(std::move(value));
+    else
+        walk.error(node, ErrorKind::invalid, "must be printable ASCII without spaces");
 }
 
 void read_listen(Walk& walk, const Node& node, ListenAddress& into) {
     auto address = node.kind == Node::Kind::scalar ? parse_listen_address(node.text) : std::nullopt;
-    if (address) into = *std::move(address);
-    else walk.wrong(node, "an address and a port from 0 to 65535 (\"127.0.0.1:8470\", \"[::1]:8470\")");
+    if (address)
+        into = *std::move(address);
+    else
+        walk.wrong(node, "an address and a port from 0 to 65535 (\"127.0.0.1:8470\", \"[::1]:8470\")");
 }
 
 void read_url(Walk& walk, const Node& node, std::string& into) {
@@ -107,10 +113,12 @@ void read_url(Walk& walk, const Node& node, std::string& into) {
 }
 
 constexpr auto kTls = std::to_array<SettingField>({
-    {"cert", [](Walk& w, const Node& n, Draft& d) {
+    {"cert",
+     [](Walk& w, const Node& n, Draft& d) {
          if (auto v = absolute_path(w, n)) d.settings.tls_cert = std::move(*v);
      }},
-    {"key", [](Walk& w, const Node& n, Draft& d) {
+    {"key",
+     [](Walk& w, const Node& n, Draft& d) {
          if (auto v = absolute_path(w, n)) d.settings.tls_key = std::move(*v);
      }},
 });
@@ -121,37 +129,58 @@ void read_clouds(Walk& walk, const Node& node, Draft& draft) {
     walk.list(node, names.size(), [&](const Node& item) {
         if (auto name = walk.one_of(item, names)) clouds.push_back(std::move(*name));
     });
-    if (node.kind == Node::Kind::sequence && node.items.empty()) walk.wrong(node, "a list of secure, community or both");
+    if (node.kind == Node::Kind::sequence && node.items.empty())
+        walk.wrong(node, "a list of secure, community or both");
     draft.settings.providers.runpod.clouds = std::move(clouds);
 }
 
 constexpr auto kRunpod = std::to_array<SettingField>({
-    {"api_key", [](Walk& w, const Node& n, Draft& d) { read_key(w, n, "RUNPOD_API_KEY", *d.env, d.settings.providers.runpod.api_key); }},
-    {"api_url", [](Walk& w, const Node& n, Draft& d) { read_url(w, n, d.settings.providers.runpod.api_url); }},
-    {"graphql_url", [](Walk& w, const Node& n, Draft& d) { read_url(w, n, d.settings.providers.runpod.graphql_url); }},
+    {"api_key",
+     [](Walk& w, const Node& n, Draft& d) {
+         read_key(w, n, "RUNPOD_API_KEY", *d.env, d.settings.providers.runpod.api_key);
+     }},
+    {"api_url",
+     [](Walk& w, const Node& n, Draft& d) { read_url(w, n, d.settings.providers.runpod.api_url); }},
+    {"graphql_url",
+     [](Walk& w, const Node& n, Draft& d) { read_url(w, n, d.settings.providers.runpod.graphql_url); }},
     {"clouds", read_clouds},
-    {"spot", [](Walk& w, const Node& n, Draft&) {
+    {"spot",
+     [](Walk& w, const Node& n, Draft&) {
          if (w.boolean(n).value_or(false)) not_yet(w, n, "RunPod machines are rented on demand today");
      }},
 });
 constexpr auto kVastai = std::to_array<SettingField>({
-    {"api_key", [](Walk& w, const Node& n, Draft& d) { read_key(w, n, "VAST_API_KEY", *d.env, d.settings.providers.vastai.api_key); }},
-    {"api_url", [](Walk& w, const Node& n, Draft& d) { read_url(w, n, d.settings.providers.vastai.api_url); }},
+    {"api_key",
+     [](Walk& w, const Node& n, Draft& d) {
+         read_key(w, n, "VAST_API_KEY", *d.env, d.settings.providers.vastai.api_key);
+     }},
+    {"api_url",
+     [](Walk& w, const Node& n, Draft& d) { read_url(w, n, d.settings.providers.vastai.api_url); }},
 });
 constexpr auto kLambda = std::to_array<SettingField>({
-    {"api_key", [](Walk& w, const Node& n, Draft& d) { read_key(w, n, "LAMBDA_API_KEY", *d.env, d.settings.providers.lambda.api_key); }},
-    {"api_url", [](Walk& w, const Node& n, Draft& d) { read_url(w, n, d.settings.providers.lambda.api_url); }},
+    {"api_key",
+     [](Walk& w, const Node& n, Draft& d) {
+         read_key(w, n, "LAMBDA_API_KEY", *d.env, d.settings.providers.lambda.api_key);
+     }},
+    {"api_url",
+     [](Walk& w, const Node& n, Draft& d) { read_url(w, n, d.settings.providers.lambda.api_url); }},
 });
 constexpr auto kVultr = std::to_array<SettingField>({
-    {"api_key", [](Walk& w, const Node& n, Draft& d) { read_key(w, n, "VULTR_API_KEY", *d.env, d.settings.providers.vultr.api_key); }},
+    {"api_key",
+     [](Walk& w, const Node& n, Draft& d) {
+         read_key(w, n, "VULTR_API_KEY", *d.env, d.settings.providers.vultr.api_key);
+     }},
     {"api_url", [](Walk& w, const Node& n, Draft& d) { read_url(w, n, d.settings.providers.vultr.api_url); }},
 });
 constexpr auto kLocal = std::to_array<SettingField>({
-    {"enabled", [](Walk& w, const Node& n, Draft& d) {
+    {"enabled",
+     [](Walk& w, const Node& n, Draft& d) {
          if (const auto v = w.boolean(n)) d.settings.providers.local.enabled = *v;
      }},
-    {"electricity", [](Walk& w, const Node& n, Draft& d) {
-         if (const auto v = w.dollars(n, 0, 1'000'000'000)) d.settings.providers.local.electricity = UsdPerHour{*v};
+    {"electricity",
+     [](Walk& w, const Node& n, Draft& d) {
+         if (const auto v = w.dollars(n, 0, 1'000'000'000))
+             d.settings.providers.local.electricity = UsdPerHour{*v};
      }},
 });
 constexpr auto kProviders = std::to_array<SettingField>({
@@ -177,7 +206,8 @@ void read_settles(Walk& walk, const Node& node, Draft& draft) {
         read_section<Draft>(walk, node, kSettle, draft);
         return;
     }
-    if (const auto v = walk.duration(node, kShortest, kLongest)) draft.settings.timing.settle = {*v, *v, *v, *v};
+    if (const auto v = walk.duration(node, kShortest, kLongest))
+        draft.settings.timing.settle = {*v, *v, *v, *v};
 }
 
 template <Millis TimingSettings::* Member>
@@ -207,37 +237,49 @@ constexpr auto kTiming = std::to_array<SettingField>({
 });
 
 constexpr auto kIdle = std::to_array<SettingField>({
-    {"machine", [](Walk& w, const Node& n, Draft& d) {
+    {"machine",
+     [](Walk& w, const Node& n, Draft& d) {
          if (const auto v = w.duration(n, Millis{0}, kLongest)) d.settings.idle_machine = *v;
      }},
 });
 constexpr auto kQuotas = std::to_array<SettingField>({
-    {"machines", [](Walk& w, const Node& n, Draft& d) {
-         if (n.kind == Node::Kind::null) d.settings.machines_max.reset();
-         else if (const auto v = w.integer(n, 0, 100'000)) d.settings.machines_max = static_cast<int>(*v);
+    {"machines",
+     [](Walk& w, const Node& n, Draft& d) {
+         if (n.kind == Node::Kind::null)
+             d.settings.machines_max.reset();
+         else if (const auto v = w.integer(n, 0, 100'000))
+             d.settings.machines_max = static_cast<int>(*v);
      }},
-    {"usd_per_hour", [](Walk& w, const Node& n, Draft& d) {
-         if (n.kind == Node::Kind::null) d.settings.rate_max.reset();
-         else if (const auto v = w.dollars(n, 0, 1'000'000'000'000)) d.settings.rate_max = UsdPerHour{*v};
+    {"usd_per_hour",
+     [](Walk& w, const Node& n, Draft& d) {
+         if (n.kind == Node::Kind::null)
+             d.settings.rate_max.reset();
+         else if (const auto v = w.dollars(n, 0, 1'000'000'000'000))
+             d.settings.rate_max = UsdPerHour{*v};
      }},
 });
 constexpr auto kMachine = std::to_array<SettingField>({
-    {"cuda_probe", [](Walk& w, const Node& n, Draft& d) {
+    {"cuda_probe",
+     [](Walk& w, const Node& n, Draft& d) {
          if (const auto v = w.choice<CudaProbePolicy>(n)) d.settings.cuda_probe = *v;
      }},
 });
 constexpr auto kGpus = std::to_array<SettingField>({
-    {"table", [](Walk& w, const Node& n, Draft& d) {
+    {"table",
+     [](Walk& w, const Node& n, Draft& d) {
          if (auto v = absolute_path(w, n)) d.settings.gpu_table = std::move(*v);
      }},
-    {"aliases", [](Walk& w, const Node& n, Draft& d) {
+    {"aliases",
+     [](Walk& w, const Node& n, Draft& d) {
          if (auto v = absolute_path(w, n)) d.settings.gpu_aliases = std::move(*v);
      }},
 });
 constexpr auto kCheckpoints = std::to_array<SettingField>({
-    {"store", [](Walk& w, const Node& n, Draft&) {
+    {"store",
+     [](Walk& w, const Node& n, Draft&) {
          const auto name = line(w, n, 64);
-         if (name && *name != "file") not_yet(w, n, "checkpoints are kept in the data directory (store: file)");
+         if (name && *name != "file")
+             not_yet(w, n, "checkpoints are kept in the data directory (store: file)");
      }},
 });
 
@@ -245,10 +287,12 @@ void read_install_id(Walk& walk, const Node& node, Draft& draft) {
     const auto id = line(walk, node, 8);
     if (!id) return;
     const bool good = id->size() == 8 && std::ranges::all_of(*id, [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-    });
-    if (good || *id == "auto") draft.settings.install_id = *id;
-    else walk.wrong(node, "auto, or 8 characters of a-z and 0-9");
+                          return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+                      });
+    if (good || *id == "auto")
+        draft.settings.install_id = *id;
+    else
+        walk.wrong(node, "auto, or 8 characters of a-z and 0-9");
 }
 
 void read_timezone(Walk& walk, const Node& node, Draft& draft) {
@@ -258,14 +302,17 @@ void read_timezone(Walk& walk, const Node& node, Draft& draft) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                std::string_view("/_-+").find(c) != std::string_view::npos;
     });
-    if (good && zone->front() != '/') draft.settings.timezone = *zone;
-    else walk.wrong(node, "a time zone such as Europe/Berlin");
+    if (good && zone->front() != '/')
+        draft.settings.timezone = *zone;
+    else
+        walk.wrong(node, "a time zone such as Europe/Berlin");
 }
 
 void read_advertise_url(Walk& walk, const Node& node, Draft& draft) {
     if (node.kind == Node::Kind::null || (node.kind == Node::Kind::scalar && node.text == "none"))
         draft.settings.advertise_url.clear();
-    else read_url(walk, node, draft.settings.advertise_url);
+    else
+        read_url(walk, node, draft.settings.advertise_url);
 }
 
 constexpr auto kSettings = std::to_array<SettingField>({
@@ -306,16 +353,21 @@ void check_across(Walk& walk, const Node& root, const Settings& s) {
     if (s.tls_cert.empty() != s.tls_key.empty()) wrong("tls", "needs both cert and key");
     const auto& t = s.timing;
     if (t.silence < 2 * t.heartbeat)
-        wrong("timing.silence", "(" + duration_text(t.silence) + ") must be at least twice timing.heartbeat (" + duration_text(t.heartbeat) + ")");
+        wrong("timing.silence", "(" + duration_text(t.silence) +
+                                    ") must be at least twice timing.heartbeat (" +
+                                    duration_text(t.heartbeat) + ")");
     if (t.long_silence < t.silence)
-        wrong("timing.long_silence", "(" + duration_text(t.long_silence) + ") must not be shorter than timing.silence (" + duration_text(t.silence) + ")");
+        wrong("timing.long_silence", "(" + duration_text(t.long_silence) +
+                                         ") must not be shorter than timing.silence (" +
+                                         duration_text(t.silence) + ")");
     if (s.data_dir.empty()) wrong("data_dir", "is missing, and neither XDG_DATA_HOME nor HOME is set");
 }
 
 }  // namespace
 
 Result<Settings> parse_settings(std::string_view yaml, const GetEnv& env, bool is_root) {
-    if (yaml.size() > kSettingsBytesMax) return fail(ErrorKind::malformed, "the configuration is larger than 1 MiB");
+    if (yaml.size() > kSettingsBytesMax)
+        return fail(ErrorKind::malformed, "the configuration is larger than 1 MiB");
     const auto root = read_yaml(yaml);
     if (!root) {
         // A file of comments only says nothing, which is a configuration.

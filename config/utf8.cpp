@@ -50,8 +50,8 @@ std::optional<TextFault> find_text_fault(std::string_view text) {
         const std::size_t start = at;
         const auto c = next_character(text, at);
         if (!c)
-            return TextFault{start, "invalid UTF-8: byte " +
-                                        hex_of(static_cast<unsigned char>(text[start]), "0x%02X")};
+            return TextFault{
+                start, "invalid UTF-8: byte " + hex_of(static_cast<unsigned char>(text[start]), "0x%02X")};
         const bool control = (*c < 0x20 && *c != '\t' && *c != '\n' && *c != '\r') || *c == 0x7F;
         if (control)
             return TextFault{start, "control character " + hex_of(static_cast<unsigned>(*c), "U+%04X")};
@@ -60,7 +60,8 @@ std::optional<TextFault> find_text_fault(std::string_view text) {
 }
 
 bool is_control(char32_t c) {
-    return c < 0x20 || (c >= 0x7F && c <= 0x9F) || (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+    return c < 0x20 || (c >= 0x7F && c <= 0x9F) || (c >= 0x202A && c <= 0x202E) ||
+           (c >= 0x2066 && c <= 0x2069);
 }
 
 std::string shown(std::string_view text) {
@@ -70,9 +71,12 @@ std::string shown(std::string_view text) {
         const auto c = next_character(text, at);
         if (!c) ++at;
         if (start > kShownBytes) return out + "…";
-        if (!c) out += "\\x" + hex_of(static_cast<unsigned char>(text[start]), "%02X");
-        else if (is_control(*c)) out += hex_of(static_cast<unsigned>(*c), "\\u{%04X}");
-        else out += text.substr(start, at - start);
+        if (!c)
+            out += "\\x" + hex_of(static_cast<unsigned char>(text[start]), "%02X");
+        else if (is_control(*c))
+            out += hex_of(static_cast<unsigned>(*c), "\\u{%04X}");
+        else
+            out += text.substr(start, at - start);
     }
     return out;
 }

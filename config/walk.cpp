@@ -10,10 +10,14 @@ namespace {
 
 std::string value_text(const Node& node) {
     switch (node.kind) {
-        case Node::Kind::null: return "empty (null)";
-        case Node::Kind::sequence: return "a list";
-        case Node::Kind::mapping: return "a mapping";
-        case Node::Kind::scalar: break;
+        case Node::Kind::null:
+            return "empty (null)";
+        case Node::Kind::sequence:
+            return "a list";
+        case Node::Kind::mapping:
+            return "a mapping";
+        case Node::Kind::scalar:
+            break;
     }
     return node.quoted ? "\"" + shown(node.text) + "\"" : shown(node.text);
 }
@@ -24,8 +28,8 @@ std::string number_text(double v) {
     return out;
 }
 
-/// Decimal digits with an optional minus and no leading zero; nothing for other texts. Saturates beyond 64 bits, which
-/// is outside every range.
+/// Decimal digits with an optional minus and no leading zero; nothing for other texts. Saturates beyond 64
+/// bits, which is outside every range.
 std::optional<std::int64_t> decimal_integer(std::string_view s) {
     const bool negative = s.starts_with('-');
     if (negative) s.remove_prefix(1);
@@ -127,7 +131,8 @@ std::optional<double> Walk::decimal(const Node& node, double least, double most)
     return std::nullopt;
 }
 
-std::optional<std::int64_t> Walk::dollars(const Node& node, std::int64_t least_micros, std::int64_t most_micros) {
+std::optional<std::int64_t> Walk::dollars(const Node& node, std::int64_t least_micros,
+                                          std::int64_t most_micros) {
     const std::string want =
         "an amount in dollars from " + gf::dollars(least_micros) + " to " + gf::dollars(most_micros);
     if (!scalar(node, want)) return std::nullopt;
@@ -138,8 +143,8 @@ std::optional<std::int64_t> Walk::dollars(const Node& node, std::int64_t least_m
 }
 
 std::optional<Bytes> Walk::bytes(const Node& node, Bytes least, Bytes most) {
-    const std::string want =
-        "a size from " + bytes_text(least) + " to " + bytes_text(most) + " (\"32GB\", \"512MiB\", plain bytes)";
+    const std::string want = "a size from " + bytes_text(least) + " to " + bytes_text(most) +
+                             " (\"32GB\", \"512MiB\", plain bytes)";
     if (!scalar(node, want)) return std::nullopt;
     const auto value = parse_bytes(node.text);
     if (value && *value >= least && *value <= most) return value;
@@ -148,8 +153,8 @@ std::optional<Bytes> Walk::bytes(const Node& node, Bytes least, Bytes most) {
 }
 
 std::optional<Millis> Walk::duration(const Node& node, Millis least, Millis most) {
-    const std::string want =
-        "a duration from " + duration_text(least) + " to " + duration_text(most) + " (\"90s\", \"1h30m\", \"7d\")";
+    const std::string want = "a duration from " + duration_text(least) + " to " + duration_text(most) +
+                             " (\"90s\", \"1h30m\", \"7d\")";
     if (!scalar(node, want)) return std::nullopt;
     const auto value = parse_duration(node.text);
     if (value && *value >= least && *value <= most) return value;

@@ -1,5 +1,6 @@
-// The schema walk: a table of keys per section, each with the function that reads its value. The key decides the type; what does not
-// fit becomes an error with the field's path, place and allowed range, and the walk goes on to find the next one.
+// The schema walk: a table of keys per section, each with the function that reads its value. The key decides
+// the type; what does not fit becomes an error with the field's path, place and allowed range, and the walk
+// goes on to find the next one.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -37,7 +38,8 @@ class Walk {
     std::optional<bool> boolean(const Node& node);
     std::optional<double> decimal(const Node& node, double least, double most);
     /// Dollars, as micros.
-    std::optional<std::int64_t> dollars(const Node& node, std::int64_t least_micros, std::int64_t most_micros);
+    std::optional<std::int64_t> dollars(const Node& node, std::int64_t least_micros,
+                                        std::int64_t most_micros);
     std::optional<Bytes> bytes(const Node& node, Bytes least, Bytes most);
     std::optional<Millis> duration(const Node& node, Millis least, Millis most);
     std::optional<std::string> one_of(const Node& node, std::span<const std::string_view> names);
@@ -50,7 +52,8 @@ class Walk {
         return name ? enum_from<E>(*name) : std::nullopt;
     }
 
-    /// Calls `each(item)` for the items of a sequence, or for the one scalar that stands for a sequence of one.
+    /// Calls `each(item)` for the items of a sequence, or for the one scalar that stands for a sequence of
+    /// one.
     template <class Each>
     void list(const Node& node, std::size_t items_max, Each each) {
         if (node.kind == Node::Kind::scalar) {

@@ -12,8 +12,8 @@
 namespace gf {
 namespace {
 
-// yaml-cpp keeps every token of an open bracket until it knows that the bracket is no key: 140 MiB and a second for 1 MiB
-// of them. No spec comes near this many, also with a JSON document or two in its texts.
+// yaml-cpp keeps every token of an open bracket until it knows that the bracket is no key: 140 MiB and a
+// second for 1 MiB of them. No spec comes near this many, also with a JSON document or two in its texts.
 constexpr std::ptrdiff_t kFlowCharactersMax = 100'000;
 
 struct Refused {};  // leaves yaml-cpp's parser once the builder holds an error; never gets out of this file
@@ -30,7 +30,9 @@ class Handler final : public YAML::EventHandler {
         if (builder_.expects_key()) refuse(mark, "a key must be a text");
         go_on(builder_.null(offset(mark)));
     }
-    void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { refuse(mark, "aliases (*name) are not allowed"); }
+    void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+        refuse(mark, "aliases (*name) are not allowed");
+    }
     void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   const std::string& value) override {
         check(mark, tag, anchor);
@@ -60,15 +62,18 @@ class Handler final : public YAML::EventHandler {
     void begin(Node::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
         check(mark, tag, anchor);
         // yaml-cpp also takes a bracket that is never closed for the start of such a key.
-        if (builder_.expects_key()) refuse(mark, "a list or mapping cannot be a key (or its bracket is not closed)");
+        if (builder_.expects_key())
+            refuse(mark, "a list or mapping cannot be a key (or its bracket is not closed)");
         go_on(builder_.begin(kind, offset(mark)));
     }
-    /// yaml-cpp gives "?" to what has no tag and "!" to quoted scalars; the same "!" written out shows in the text.
+    /// yaml-cpp gives "?" to what has no tag and "!" to quoted scalars; the same "!" written out shows in the
+    /// text.
     void check(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
         if (anchor != 0) refuse(mark, "anchors (&name) are not allowed");
         const std::size_t at = offset(mark);
         const bool written = at < text_.size() && text_[at] == '!';
-        if ((tag != "?" && tag != "!" && !tag.empty()) || written) refuse(mark, "tags (!name) are not allowed");
+        if ((tag != "?" && tag != "!" && !tag.empty()) || written)
+            refuse(mark, "tags (!name) are not allowed");
     }
     [[noreturn]] void refuse(const YAML::Mark& mark, const char* why) {
         builder_.fail_at(offset(mark), why);
@@ -87,17 +92,20 @@ class SecondDocument final : public YAML::EventHandler {
  public:
     SecondDocument(std::string_view text, NodeBuilder& builder) : text_(text), builder_(builder) {}
     void OnDocumentStart(const YAML::Mark& mark) override {
-        builder_.fail_at(mark.pos < 0 ? text_.size() : std::min(static_cast<std::size_t>(mark.pos), text_.size()),
-                         "more than one document");
+        builder_.fail_at(
+            mark.pos < 0 ? text_.size() : std::min(static_cast<std::size_t>(mark.pos), text_.size()),
+            "more than one document");
         throw Refused{};
     }
     void OnDocumentEnd() override {}
     void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
     void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
     void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
-    void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+    void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                         YAML::EmitterStyle::value) override {}
     void OnSequenceEnd() override {}
-    void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+    void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                    YAML::EmitterStyle::value) override {}
     void OnMapEnd() override {}
 
  private:

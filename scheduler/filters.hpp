@@ -3,17 +3,17 @@
 // tell is unknown, which is neither 0 nor enough: a demand for it refuses the offer with "<what>_unknown".
 //
 // Rules that are not obvious:
-// * VRAM class: "24GB" accepts what a card sold as 24 GB reports, from 93 % of 24 GiB on. ECC and driver reserves
-//   take 6.3 % at most (L4 22.5 GiB, L40S 45.0, T4 15.0); the next smaller kind of card (22 GB, 11 GB) is at 92 %
-//   and stays out.
+// * VRAM class: "24GB" accepts what a card sold as 24 GB reports, from 93 % of 24 GiB on. ECC and driver
+//   reserves take 6.3 % at most (L4 22.5 GiB, L40S 45.0, T4 15.0); the next smaller kind of card (22 GB, 11 GB)
+//   is at 92 % and stays out.
 // * Exact bytes are held against usable memory: 98.5 % of the reported, less the CUDA context of one process
 //   (0.35 GiB; 0.5 on compute capability 8.0 and 9.x, 0.7 from 10.0 on, 1.3 on 7.0).
 // * After an out-of-memory end the next card must report more than 8 % more, or it is of the same class.
 // * A GPU whose name the table does not know is refused for every demand by name, memory or ability.
-// * A lease must reach past now + what is left of `limits.duration` (one hour if there is none) + 15 minutes for
-//   start, last checkpoint and destruction.
-// * `cpu_only` takes machines without GPUs, and the local machine whatever it has. Rented machines with a GPU are
-//   refused: paying for a GPU that the job says it does not use would be a surprise.
+// * A lease must reach past now + what is left of `limits.duration` (one hour if there is none) + 15 minutes
+//   for start, last checkpoint and destruction.
+// * `cpu_only` takes machines without GPUs, and the local machine whatever it has. Rented machines with a GPU
+//   are refused: paying for a GPU that the job says it does not use would be a surprise.
 // * `gpus` is exact for rented machines (the rest would be paid for), a minimum for the local one.
 // * Disk: an unknown maximum does not refuse, because every job needs some disk and the create call settles it.
 // * The local machine is not asked for spot, region or reliability: it is the user's own.

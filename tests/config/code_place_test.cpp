@@ -23,14 +23,17 @@ TEST_CASE("the hash takes the place of code and every other byte stays") {
         std::string before, after;
     };
     const Row table[] = {
-        {SpecFormat::yaml, "# mine\nrun: x\ncode: .   # the folder\nname: a\n", "# mine\nrun: x\ncode: " + kValue + "   # the folder\nname: a\n"},
+        {SpecFormat::yaml, "# mine\nrun: x\ncode: .   # the folder\nname: a\n",
+         "# mine\nrun: x\ncode: " + kValue + "   # the folder\nname: a\n"},
         {SpecFormat::yaml, "code: .", "code: " + kValue},
         {SpecFormat::yaml, "code: 'it''s here'\r\nrun: x\r\n", "code: " + kValue + "\r\nrun: x\r\n"},
         {SpecFormat::yaml, "code: \"a \\\" b\"\nrun: x\n", "code: " + kValue + "\nrun: x\n"},
         {SpecFormat::yaml, "{code: src, run: x}", "{code: " + kValue + ", run: x}"},
         {SpecFormat::yaml, "run: x # №\ncode: папка\n", "run: x # №\ncode: " + kValue + "\n"},
-        {SpecFormat::json, "{ \"code\" : \"a\\\"b\" , \"run\":\"code\"}", "{ \"code\" : " + kValue + " , \"run\":\"code\"}"},
-        {SpecFormat::yaml, "run: \"code: .\"\ncode: .\nenv: {code: .}\n", "run: \"code: .\"\ncode: " + kValue + "\nenv: {code: .}\n"},
+        {SpecFormat::json, "{ \"code\" : \"a\\\"b\" , \"run\":\"code\"}",
+         "{ \"code\" : " + kValue + " , \"run\":\"code\"}"},
+        {SpecFormat::yaml, "run: \"code: .\"\ncode: .\nenv: {code: .}\n",
+         "run: \"code: .\"\ncode: " + kValue + "\nenv: {code: .}\n"},
     };
     for (const auto& row : table) {
         CAPTURE(std::string(row.before));
@@ -42,7 +45,8 @@ TEST_CASE("the hash takes the place of code and every other byte stays") {
 }
 
 TEST_CASE("code in a form that cannot be replaced in place is refused, not mangled") {
-    for (const auto* text : {"code: |\n  src\nrun: x\n", "code: >-\n  src\n", "code: a\n  b\nrun: x\n", "run: x\n"}) {
+    for (const auto* text :
+         {"code: |\n  src\nrun: x\n", "code: >-\n  src\n", "code: a\n  b\nrun: x\n", "run: x\n"}) {
         CAPTURE(std::string(text));
         const auto got = spec_with_code(text, SpecFormat::yaml, kHash);
         REQUIRE(!got.has_value());

@@ -1,4 +1,5 @@
-// config/gpuferryd.example.yaml is the reference of the configuration: it must parse to the defaults, and name every key.
+// config/gpuferryd.example.yaml is the reference of the configuration: it must parse to the defaults, and
+// name every key.
 #include <doctest/doctest.h>
 
 #include <set>
@@ -22,7 +23,8 @@ std::string uncommented() {
     std::string out;
     std::istringstream lines{std::string(shipped_example_yaml())};
     for (std::string line; std::getline(lines, line);) {
-        for (const auto* key : {"# data_dir:", "# timezone:", "# tls:", "#   cert:", "#   key:", "# gpus:", "#   table:", "#   aliases:"})
+        for (const auto* key : {"# data_dir:", "# timezone:", "# tls:", "#   cert:", "#   key:", "# gpus:",
+                                "#   table:", "#   aliases:"})
             if (line.starts_with(key)) line.erase(0, 2);
         out += line + "\n";
     }
@@ -84,18 +86,72 @@ TEST_CASE("the shipped example names every key that the parser knows") {
     std::set<std::string> named;
     collect(*root, "", named);
     // A key that the parser does not know is refused, so that only missing ones need a list.
-    CHECK(named == std::set<std::string>{
-                       "listen", "agent_listen", "advertise_url", "data_dir", "timezone", "tls", "tls.cert", "tls.key", "providers",
-                       "providers.runpod", "providers.runpod.api_key", "providers.runpod.api_url", "providers.runpod.graphql_url",
-                       "providers.runpod.clouds", "providers.runpod.spot", "providers.vastai", "providers.vastai.api_key",
-                       "providers.vastai.api_url", "providers.lambda", "providers.lambda.api_key", "providers.lambda.api_url",
-                       "providers.vultr", "providers.vultr.api_key", "providers.vultr.api_url", "providers.local",
-                       "providers.local.enabled", "providers.local.electricity", "timing", "timing.sweep", "timing.offers",
-                       "timing.settle", "timing.settle.runpod", "timing.settle.vastai", "timing.settle.lambda", "timing.settle.vultr",
-                       "timing.settle_alone", "timing.unknown_move", "timing.patience", "timing.start", "timing.heartbeat",
-                       "timing.silence", "timing.long_silence", "timing.machine_check", "timing.cooldown", "timing.backoff_max",
-                       "timing.destroy_alert", "timing.stopped_alert", "timing.dead_man", "timing.balance", "timing.balance_alert",
-                       "timing.balance_stop", "idle", "idle.machine", "orphans", "install_id", "quotas", "quotas.machines",
-                       "quotas.usd_per_hour", "machine", "machine.cuda_probe", "gpus", "gpus.table", "gpus.aliases", "checkpoints",
-                       "checkpoints.store", "stores", "budgets", "channels"});
+    CHECK(named == std::set<std::string>{"listen",
+                                         "agent_listen",
+                                         "advertise_url",
+                                         "data_dir",
+                                         "timezone",
+                                         "tls",
+                                         "tls.cert",
+                                         "tls.key",
+                                         "providers",
+                                         "providers.runpod",
+                                         "providers.runpod.api_key",
+                                         "providers.runpod.api_url",
+                                         "providers.runpod.graphql_url",
+                                         "providers.runpod.clouds",
+                                         "providers.runpod.spot",
+                                         "providers.vastai",
+                                         "providers.vastai.api_key",
+                                         "providers.vastai.api_url",
+                                         "providers.lambda",
+                                         "providers.lambda.api_key",
+                                         "providers.lambda.api_url",
+                                         "providers.vultr",
+                                         "providers.vultr.api_key",
+                                         "providers.vultr.api_url",
+                                         "providers.local",
+                                         "providers.local.enabled",
+                                         "providers.local.electricity",
+                                         "timing",
+                                         "timing.sweep",
+                                         "timing.offers",
+                                         "timing.settle",
+                                         "timing.settle.runpod",
+                                         "timing.settle.vastai",
+                                         "timing.settle.lambda",
+                                         "timing.settle.vultr",
+                                         "timing.settle_alone",
+                                         "timing.unknown_move",
+                                         "timing.patience",
+                                         "timing.start",
+                                         "timing.heartbeat",
+                                         "timing.silence",
+                                         "timing.long_silence",
+                                         "timing.machine_check",
+                                         "timing.cooldown",
+                                         "timing.backoff_max",
+                                         "timing.destroy_alert",
+                                         "timing.stopped_alert",
+                                         "timing.dead_man",
+                                         "timing.balance",
+                                         "timing.balance_alert",
+                                         "timing.balance_stop",
+                                         "idle",
+                                         "idle.machine",
+                                         "orphans",
+                                         "install_id",
+                                         "quotas",
+                                         "quotas.machines",
+                                         "quotas.usd_per_hour",
+                                         "machine",
+                                         "machine.cuda_probe",
+                                         "gpus",
+                                         "gpus.table",
+                                         "gpus.aliases",
+                                         "checkpoints",
+                                         "checkpoints.store",
+                                         "stores",
+                                         "budgets",
+                                         "channels"});
 }

@@ -80,7 +80,8 @@ void check_full(const JobSpec& s) {
     CHECK(s.project == "voices");
     CHECK(s.image == "ghcr.io/example/gpt-sovits:2.1");
     CHECK(s.run == "python -s train.py --config s2.json\n");
-    CHECK(s.env == std::map<std::string, std::string>{{"BATCH", "8"}, {"ON", "no"}, {"LEVEL", "007"}, {"EMPTY", ""}});
+    CHECK(s.env ==
+          std::map<std::string, std::string>{{"BATCH", "8"}, {"ON", "no"}, {"LEVEL", "007"}, {"EMPTY", ""}});
     CHECK(s.user == "root");
     CHECK(s.keep_entrypoint);
     CHECK(s.code_sha256 == "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef");
@@ -170,7 +171,8 @@ TEST_CASE("a job of one line has the documented defaults") {
 }
 
 TEST_CASE("text stays what was typed, whatever it looks like") {
-    for (const auto* typed : {"no", "on", "NO", "yes", "1:30", "007", "1e-3", "0x1F", "true", "12.50", "2026-11-30", ".inf", "1_000"}) {
+    for (const auto* typed : {"no", "on", "NO", "yes", "1:30", "007", "1e-3", "0x1F", "true", "12.50",
+                              "2026-11-30", ".inf", "1_000"}) {
         CAPTURE(std::string(typed));
         const auto s = yaml("run: x\nname: " + std::string(typed) + "\nenv: {V: " + typed + "}\n");
         REQUIRE(s.has_value());
@@ -179,12 +181,14 @@ TEST_CASE("text stays what was typed, whatever it looks like") {
     }
     const auto s = json(R"({"run":"x","env":{"A":8,"B":1.50,"C":true,"D":1e-3}})");
     REQUIRE(s.has_value());
-    CHECK(s->env == std::map<std::string, std::string>{{"A", "8"}, {"B", "1.50"}, {"C", "true"}, {"D", "1e-3"}});
+    CHECK(s->env ==
+          std::map<std::string, std::string>{{"A", "8"}, {"B", "1.50"}, {"C", "true"}, {"D", "1e-3"}});
 }
 
 TEST_CASE("counts, prices and times out of range are refused with field and range") {
     const Bad table[] = {
-        {"gpus: 0", "invalid resources.gpus 3:9", "an integer from 1 to 64, not 0; for work without a GPU write cpu_only: true"},
+        {"gpus: 0", "invalid resources.gpus 3:9",
+         "an integer from 1 to 64, not 0; for work without a GPU write cpu_only: true"},
         {"gpus: -1", "invalid resources.gpus 3:9", "an integer from 1 to 64, not -1"},
         {"gpus: 1.5", "invalid resources.gpus 3:9", "an integer from 1 to 64"},
         {"gpus: 65", "invalid resources.gpus 3:9", "from 1 to 64"},
@@ -256,7 +260,8 @@ TEST_CASE("counts, prices and times out of range are refused with field and rang
 }
 
 TEST_CASE("JSON counts beyond every number are refused with field and range, not as broken JSON") {
-    for (const auto* value : {"0", "-1", "1.5", "2147483648", "9223372036854775808", "\"two\"", "null", "1e400", "-1e400", "[1]", "true"}) {
+    for (const auto* value : {"0", "-1", "1.5", "2147483648", "9223372036854775808", "\"two\"", "null",
+                              "1e400", "-1e400", "[1]", "true"}) {
         CAPTURE(std::string(value));
         const auto got = json("{\"run\":\"x\",\"resources\":{\"gpus\":" + std::string(value) + "}}");
         REQUIRE(!got.has_value());
@@ -306,9 +311,11 @@ TEST_CASE("other keys out of their range") {
         {"env: {A: [1]}", "invalid env.A 2:10", "a text"},
         {"env: {A: null}", "invalid env.A 2:10", "in quotes if it is the word null"},
         {"env: [A]", "invalid env 2:6", "a mapping"},
-        {"resources: {cpu_only: true, gpus: 1}", "invalid resources.cpu_only 2:23", "excludes resources.gpus"},
+        {"resources: {cpu_only: true, gpus: 1}", "invalid resources.cpu_only 2:23",
+         "excludes resources.gpus"},
         {"resources: {cpu_only: true, gpu: L4}", "invalid resources.cpu_only 2:23", "excludes resources.gpu"},
-        {"resources: {cpu_only: true, vram: 8GB}", "invalid resources.cpu_only 2:23", "excludes resources.vram"},
+        {"resources: {cpu_only: true, vram: 8GB}", "invalid resources.cpu_only 2:23",
+         "excludes resources.vram"},
     };
     for (const auto& row : table) {
         CAPTURE(std::string(row.yaml));
@@ -322,11 +329,12 @@ TEST_CASE("other keys out of their range") {
 
 TEST_CASE("keys that are reserved are refused as not yet supported, never ignored") {
     for (const auto* line :
-         {"array: 4", "after: job_x", "batch: {shards: 4}", "nodes: 2", "keep_warm: 10m", "limits: {budget: 10.00}",
-          "limits: {deadline: 2026-12-01T08:00:00Z}", "resources: {estimate: {model: x}}", "resources: {shm: 16GB}",
-          "outputs: [{from: out, to: s3://bucket/x}]", "inputs: [{from: s3://bucket/x, to: y}]", "idle: {job: 20m}",
-          "resume_check: {regex: x}", "cache: [hf]", "secrets: [HF_TOKEN]", "secrets_on: any",
-          "image_auth: {username: a, password: b}", "progress: {file: log.jsonl}"}) {
+         {"array: 4", "after: job_x", "batch: {shards: 4}", "nodes: 2", "keep_warm: 10m",
+          "limits: {budget: 10.00}", "limits: {deadline: 2026-12-01T08:00:00Z}",
+          "resources: {estimate: {model: x}}", "resources: {shm: 16GB}",
+          "outputs: [{from: out, to: s3://bucket/x}]", "inputs: [{from: s3://bucket/x, to: y}]",
+          "idle: {job: 20m}", "resume_check: {regex: x}", "cache: [hf]", "secrets: [HF_TOKEN]",
+          "secrets_on: any", "image_auth: {username: a, password: b}", "progress: {file: log.jsonl}"}) {
         CAPTURE(std::string(line));
         const auto got = yaml("run: x\n" + std::string(line) + "\n");
         REQUIRE(!got.has_value());
@@ -340,7 +348,8 @@ TEST_CASE("keys that are reserved are refused as not yet supported, never ignore
 TEST_CASE("unknown keys are named with a suggestion") {
     const Bad table[] = {
         {"gpuss: 1", "invalid gpuss 2:1", "unknown key \"gpuss\""},
-        {"resources: {gpuss: 1}", "invalid resources.gpuss 2:13", "unknown key \"gpuss\" in resources; did you mean \"gpus\"?"},
+        {"resources: {gpuss: 1}", "invalid resources.gpuss 2:13",
+         "unknown key \"gpuss\" in resources; did you mean \"gpus\"?"},
         {"resources: {max-price: 1}", "invalid resources.max-price 2:13", "did you mean \"max_price\"?"},
         {"Name: x", "invalid Name 2:1", "did you mean \"name\"?"},
         {"checkpiont: {}", "invalid checkpiont 2:1", "did you mean \"checkpoint\"?"},
@@ -361,8 +370,11 @@ TEST_CASE("unknown keys are named with a suggestion") {
 }
 
 TEST_CASE("names are kept byte for byte if they are UTF-8 without control characters") {
-    const auto name_of = [](std::string_view quoted) { return json("{\"run\":\"x\",\"name\":\"" + std::string(quoted) + "\"}"); };
-    for (const auto* good : {"Обучение №1 🎤/..", "CON", " a ", "'; drop table jobs;--", "../../etc/passwd", "A", "e\u0301", "名前"}) {
+    const auto name_of = [](std::string_view quoted) {
+        return json("{\"run\":\"x\",\"name\":\"" + std::string(quoted) + "\"}");
+    };
+    for (const auto* good : {"Обучение №1 🎤/..", "CON", " a ", "'; drop table jobs;--", "../../etc/passwd",
+                             "A", "e\u0301", "名前"}) {
         CAPTURE(std::string(good));
         const auto got = name_of(good);
         REQUIRE(got.has_value());
@@ -372,8 +384,9 @@ TEST_CASE("names are kept byte for byte if they are UTF-8 without control charac
         const char* name;
         const char* why;
     };
-    for (const auto& row : {Row{"Обучение №1 🎤/..\u202e", "control characters"}, Row{"a\\u0000b", "NUL"}, Row{"a\\nb", "control"},
-                            Row{"a\\u0007", "control"}, Row{"a\\u0085", "control"}, Row{"a\u2066b", "control"}, Row{"", "1 to"}}) {
+    for (const auto& row : {Row{"Обучение №1 🎤/..\u202e", "control characters"}, Row{"a\\u0000b", "NUL"},
+                            Row{"a\\nb", "control"}, Row{"a\\u0007", "control"}, Row{"a\\u0085", "control"},
+                            Row{"a\u2066b", "control"}, Row{"", "1 to"}}) {
         CAPTURE(std::string(row.name));
         const auto got = name_of(row.name);
         REQUIRE(!got.has_value());
@@ -406,11 +419,14 @@ TEST_CASE("a body that cannot be read is malformed, one that is too large too") 
 }
 
 TEST_CASE("all errors are told, in the order of the text, at most twenty") {
-    const auto outcome = check_job_spec("gpuss: 1\nresources:\n  gpus: 0\n  spto: auto\nlimits: {budget: 1}\n", SpecFormat::yaml, test::context());
+    const auto outcome =
+        check_job_spec("gpuss: 1\nresources:\n  gpus: 0\n  spto: auto\nlimits: {budget: 1}\n",
+                       SpecFormat::yaml, test::context());
     CHECK(!outcome.spec.has_value());
     std::vector<std::string> fields;
     for (const auto& e : outcome.errors) fields.push_back(e.field);
-    CHECK(fields == std::vector<std::string>{"run", "gpuss", "resources.gpus", "resources.spto", "limits.budget"});
+    CHECK(fields ==
+          std::vector<std::string>{"run", "gpuss", "resources.gpus", "resources.spto", "limits.budget"});
     std::string many = "run: x\n";
     for (int i = 0; i < 1'000; ++i) many += "key" + std::to_string(i) + ": 1\n";
     CHECK(check_job_spec(many, SpecFormat::yaml, test::context()).errors.size() == 20);

@@ -13,8 +13,10 @@ namespace {
 
 std::string dump(const Node& n) {
     switch (n.kind) {
-        case Node::Kind::null: return "null";
-        case Node::Kind::scalar: return n.quoted ? "'" + n.text + "'" : n.text;
+        case Node::Kind::null:
+            return "null";
+        case Node::Kind::scalar:
+            return n.quoted ? "'" + n.text + "'" : n.text;
         case Node::Kind::sequence: {
             std::string out = "[";
             for (const auto& item : n.items) out += dump(item) + ";";
@@ -22,13 +24,16 @@ std::string dump(const Node& n) {
         }
         case Node::Kind::mapping: {
             std::string out = "{";
-            for (std::size_t i = 0; i < n.keys.size(); ++i) out += n.keys[i].text + ":" + dump(n.items[i]) + ";";
+            for (std::size_t i = 0; i < n.keys.size(); ++i)
+                out += n.keys[i].text + ":" + dump(n.items[i]) + ";";
             return out + "}";
         }
     }
     return "?";
 }
-std::string at(const Place& p) { return std::to_string(p.line) + ":" + std::to_string(p.column); }
+std::string at(const Place& p) {
+    return std::to_string(p.line) + ":" + std::to_string(p.column);
+}
 
 struct Bad {
     const char* what;
@@ -52,7 +57,9 @@ void check_bad(Result<Node> (*read)(std::string_view), std::span<const Bad> tabl
 }  // namespace
 
 TEST_CASE("JSON keeps numbers as typed and knows where each value stands") {
-    const auto root = read_json("{\"a\": 1.50, \"b\" : [true,null,-0,\"№\", 12 ],\n  \"c\":{\"d\":1e400}, \"e\":18446744073709551616}");
+    const auto root = read_json(
+        "{\"a\": 1.50, \"b\" : [true,null,-0,\"№\", 12 ],\n  \"c\":{\"d\":1e400}, "
+        "\"e\":18446744073709551616}");
     REQUIRE(root.has_value());
     CHECK(dump(*root) == "{a:1.50;b:[true;null;-0;'№';12;];c:{d:1e400;};e:18446744073709551616;}");
     CHECK(at(root->place) == "1:1");
@@ -72,7 +79,8 @@ TEST_CASE("several numbers beyond a double stay what was typed") {
 }
 
 TEST_CASE("YAML keeps scalars as typed") {
-    const auto root = read_yaml("a: no\nb: 1:30\nc: 007\nd: \"1e-3\"\ne: [on, ~, '', 0x1F]\nf: |\n  x\n  y\ng: {h: null}\n");
+    const auto root = read_yaml(
+        "a: no\nb: 1:30\nc: 007\nd: \"1e-3\"\ne: [on, ~, '', 0x1F]\nf: |\n  x\n  y\ng: {h: null}\n");
     REQUIRE(root.has_value());
     CHECK(dump(*root) == "{a:no;b:1:30;c:007;d:'1e-3';e:[on;null;'';0x1F;];f:'x\ny\n';g:{h:null;};}");
     CHECK(at(root->find("d")->place) == "4:4");
@@ -93,7 +101,8 @@ TEST_CASE("JSON that cannot be read is refused with its place") {
         {"twice, nested", "{\"r\": {\"x\": 1, \"x\": 1}}", "twice", 1, 16},
         {"twice by escapes", "{\"gpus\": 1, \"gp\\u0075s\": 2}", "twice", 1, 13},
         {"too deep", std::string(100'000, '['), "nested deeper than 32", 1, 33},
-        {"too deep, whole", std::string(100'000, '[') + std::string(100'000, ']'), "nested deeper than 32", 1, 33},
+        {"too deep, whole", std::string(100'000, '[') + std::string(100'000, ']'), "nested deeper than 32", 1,
+         33},
         {"invalid UTF-8", "{\"a\": \"\xFF\"}", "invalid UTF-8: byte 0xFF", 1, 8},
         {"byte order mark", "\xEF\xBB\xBF{}", "byte order mark", 1, 1},
         {"UTF-16", std::string("\xFF\xFE{\0}\0", 6), "UTF-16", 1, 1},
@@ -123,9 +132,13 @@ TEST_CASE("YAML that cannot be read, or that says more than it shows, is refused
         {"null key", "~: 1\n", "a key must be a text", 1, 1},
         {"list as key", "[a]: 1\n", "cannot be a key", 1, 1},
         {"open brackets", std::string(100'000, '['), "bracket is not closed", 1, 1},
-        {"too deep, flow", std::string(100'000, '[') + std::string(100'000, ']'), "nested deeper than 32", 1, 33},
+        {"too deep, flow", std::string(100'000, '[') + std::string(100'000, ']'), "nested deeper than 32", 1,
+         33},
         {"invalid UTF-8", "a: \xC3\n", "invalid UTF-8", 1, 4},
-        {"byte order mark", "\xEF\xBB\xBF" "a: 1\n", "byte order mark", 1, 1},
+        {"byte order mark",
+         "\xEF\xBB\xBF"
+         "a: 1\n",
+         "byte order mark", 1, 1},
         {"control character", "a: \x07\n", "U+0007", 1, 4},
     };
     check_bad(read_yaml, table);
@@ -143,7 +156,9 @@ TEST_CASE("hostile sizes stay within bounds") {
     many += "1]";
     CHECK(read_json(many).error().message.find("more than 20000 values") != std::string::npos);
     CHECK(read_yaml(many).error().message.find("more than 20000 values") != std::string::npos);
-    CHECK(read_yaml(std::string(500'000, '[') + std::string(500'000, ']')).error().message.find("more than 100000 brackets") != std::string::npos);
+    CHECK(read_yaml(std::string(500'000, '[') + std::string(500'000, ']'))
+              .error()
+              .message.find("more than 100000 brackets") != std::string::npos);
     std::string overflows = "[";
     for (int i = 0; i < 19'000; ++i) overflows += "1e999,";
     overflows += "1]";
@@ -152,17 +167,23 @@ TEST_CASE("hostile sizes stay within bounds") {
 
 TEST_CASE("no input of random bytes does more than fail") {
     // A smoke test; the fuzzers in tests/fuzz go deep. The pieces make the parsers reach past the first byte.
-    const char* pieces[] = {"{", "}", "[", "]", ":", ",", "\"", "'", "- ", "\n", "  ", "a", "gpus", "1", "e", ".", "-", "&x", "*x", "!t",
-                            "|", ">", "---", "...", "?", "#", "%", "\\", "\xC3\xA9", "\xFF", "\\u0041", "null", "true", "<<", "\t", "\r"};
+    const char* pieces[] = {"{",  "}",        "[",    "]",       ":",    ",",    "\"", "'",  "- ",
+                            "\n", "  ",       "a",    "gpus",    "1",    "e",    ".",  "-",  "&x",
+                            "*x", "!t",       "|",    ">",       "---",  "...",  "?",  "#",  "%",
+                            "\\", "\xC3\xA9", "\xFF", "\\u0041", "null", "true", "<<", "\t", "\r"};
     std::uint64_t state = 42;
-    const auto next = [&] { return state = state * 6364136223846793005ULL + 1442695040888963407ULL, state >> 33; };
+    const auto next = [&] {
+        return state = state * 6364136223846793005ULL + 1442695040888963407ULL, state >> 33;
+    };
     int read = 0;
     for (int i = 0; i < 20'000; ++i) {
         std::string text;
         for (auto n = next() % 24; n > 0; --n) text += pieces[next() % std::size(pieces)];
         for (const auto& result : {read_json(text), read_yaml(text)}) {
-            if (result) ++read;
-            else CHECK(result.error().kind == ErrorKind::malformed);
+            if (result)
+                ++read;
+            else
+                CHECK(result.error().kind == ErrorKind::malformed);
         }
     }
     CHECK(read > 100);

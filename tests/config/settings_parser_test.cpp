@@ -31,14 +31,20 @@ TEST_CASE("without a file the daemon has defaults and the environment's keys") {
     CHECK(root.providers.local.enabled);
     CHECK(root.listen == ListenAddress{"127.0.0.1", 8470});
     CHECK(!root.machines_max.has_value());
-    const auto user = default_settings(env({{"HOME", "/home/u"}, {"RUNPOD_API_KEY", "r"}, {"VAST_API_KEY", "v"}, {"LAMBDA_API_KEY", "l"}, {"VULTR_API_KEY", "u"}}), false);
+    const auto user = default_settings(env({{"HOME", "/home/u"},
+                                            {"RUNPOD_API_KEY", "r"},
+                                            {"VAST_API_KEY", "v"},
+                                            {"LAMBDA_API_KEY", "l"},
+                                            {"VULTR_API_KEY", "u"}}),
+                                       false);
     CHECK(user.data_dir == "/home/u/.local/share/gpuferry");
     CHECK(user.providers.runpod.api_key.equals("r"));
     CHECK(user.providers.vastai.api_key.equals("v"));
     CHECK(user.providers.lambda.api_key.equals("l"));
     CHECK(user.providers.vultr.api_key.equals("u"));
     CHECK(default_data_dir(env({{"HOME", "/h"}, {"XDG_DATA_HOME", "/x"}}), false) == "/x/gpuferry");
-    CHECK(default_data_dir(env({{"HOME", "/h"}, {"XDG_DATA_HOME", "rel"}}), false) == "/h/.local/share/gpuferry");
+    CHECK(default_data_dir(env({{"HOME", "/h"}, {"XDG_DATA_HOME", "rel"}}), false) ==
+          "/h/.local/share/gpuferry");
     CHECK(default_data_dir(env({}), false) == "");
 }
 
@@ -130,17 +136,23 @@ TEST_CASE("bad settings are refused with field, place and range") {
         {"data_dir: relative", invalid, "data_dir", 11, "an absolute path"},
         {"advertise_url: http://ferry.example.org", invalid, "advertise_url", 16, "loopback"},
         {"advertise_url: ferry.example.org", invalid, "advertise_url", 16, "a URL"},
-        {"providers: {vastai: {api_url: \"http://console.vast.ai\"}}", invalid, "providers.vastai.api_url", 31, "loopback addresses only"},
-        {"providers: {vastai: {api_url: \"http://127.0.0.1.example.org\"}}", invalid, "providers.vastai.api_url", 31, "a URL"},
-        {"providers: {vastai: {api_url: \"https://a:b@host/\"}}", invalid, "providers.vastai.api_url", 31, "no user"},
+        {"providers: {vastai: {api_url: \"http://console.vast.ai\"}}", invalid, "providers.vastai.api_url",
+         31, "loopback addresses only"},
+        {"providers: {vastai: {api_url: \"http://127.0.0.1.example.org\"}}", invalid,
+         "providers.vastai.api_url", 31, "a URL"},
+        {"providers: {vastai: {api_url: \"https://a:b@host/\"}}", invalid, "providers.vastai.api_url", 31,
+         "no user"},
         {"providers: {vastai: {api_url: \"ftp://host/\"}}", invalid, "providers.vastai.api_url", 31, "a URL"},
-        {"providers: {vastai: {api_key: env:NO_SUCH}}", invalid, "providers.vastai.api_key", 31, "NO_SUCH, which is not set"},
+        {"providers: {vastai: {api_key: env:NO_SUCH}}", invalid, "providers.vastai.api_key", 31,
+         "NO_SUCH, which is not set"},
         {"providers: {vastai: {api_key: \"a b\"}}", invalid, "providers.vastai.api_key", 31, "printable"},
         {"providers: {vastai: {api_key: [x]}}", invalid, "providers.vastai.api_key", 31, "env:NAME"},
         {"providers: {aws: {}}", invalid, "providers.aws", 13, "unknown key"},
         {"providers: {runpod: {spot: true}}", not_yet, "providers.runpod.spot", 28, "not yet"},
-        {"providers: {runpod: {clouds: [all]}}", invalid, "providers.runpod.clouds[0]", 31, "secure, community"},
-        {"providers: {local: {electricity: -1}}", invalid, "providers.local.electricity", 34, "dollars from 0.00"},
+        {"providers: {runpod: {clouds: [all]}}", invalid, "providers.runpod.clouds[0]", 31,
+         "secure, community"},
+        {"providers: {local: {electricity: -1}}", invalid, "providers.local.electricity", 34,
+         "dollars from 0.00"},
         {"timing: {sweep: 0s}", invalid, "timing.sweep", 17, "from 10ms to 30d"},
         {"timing: {sweep: 31d}", invalid, "timing.sweep", 17, "from 10ms to 30d"},
         {"timing: {sweep: 10}", invalid, "timing.sweep", 17, "a duration"},
@@ -175,7 +187,8 @@ TEST_CASE("bad settings are refused with field, place and range") {
 }
 
 TEST_CASE("a key never shows in a message") {
-    for (const auto* yaml : {"providers: {vastai: {api_key: \"sekrit key\"}}", "providers: {vastai: {api_key: {sekrit: 1}}}"}) {
+    for (const auto* yaml :
+         {"providers: {vastai: {api_key: \"sekrit key\"}}", "providers: {vastai: {api_key: {sekrit: 1}}}"}) {
         const auto got = parse(yaml);
         REQUIRE(!got.has_value());
         CHECK(got.error().message.find("sekrit") == std::string::npos);
@@ -190,7 +203,9 @@ TEST_CASE("the usual variable may be unset, an empty key switches a provider off
 }
 
 TEST_CASE("loopback is 127.0.0.0/8, ::1 and localhost, nothing that only looks so") {
-    for (const auto* host : {"127.0.0.1", "127.255.0.3", "::1", "[::1]", "localhost"}) CHECK_MESSAGE(is_loopback_host(host), host);
-    for (const auto* host : {"127.0.0.1.example.org", "127.0.0", "1127.0.0.1", "127.0.0.256", "0.0.0.0", "localhost.example.org", "::2", "", "127.0.0.1x"})
+    for (const auto* host : {"127.0.0.1", "127.255.0.3", "::1", "[::1]", "localhost"})
+        CHECK_MESSAGE(is_loopback_host(host), host);
+    for (const auto* host : {"127.0.0.1.example.org", "127.0.0", "1127.0.0.1", "127.0.0.256", "0.0.0.0",
+                             "localhost.example.org", "::2", "", "127.0.0.1x"})
         CHECK_MESSAGE(!is_loopback_host(host), host);
 }

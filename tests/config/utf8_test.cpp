@@ -13,12 +13,12 @@ TEST_CASE("only well-formed UTF-8 without control characters is readable") {
     const Row table[] = {
         {"plain\ttext\r\n", true},
         {"Обучение №1 🎤", true},
-        {"\xF4\x8F\xBF\xBF", true},    // U+10FFFF
-        {"\xF4\x90\x80\x80", false},   // above it
-        {"\xC0\xAF", false},           // overlong /
+        {"\xF4\x8F\xBF\xBF", true},   // U+10FFFF
+        {"\xF4\x90\x80\x80", false},  // above it
+        {"\xC0\xAF", false},          // overlong /
         {"\xE0\x80\xAF", false},
         {"\xF0\x80\x80\xAF", false},
-        {"\xED\xA0\x80", false},       // a surrogate
+        {"\xED\xA0\x80", false},  // a surrogate
         {"\x80", false},
         {"caf\xE9", false},
         {"\xC3", false},

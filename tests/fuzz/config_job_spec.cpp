@@ -1,5 +1,5 @@
-// A job spec of any bytes: never a crash, always either a spec or an error with a place; putting a hash in place of `code`
-// changes nothing else. The first byte chooses the format.
+// A job spec of any bytes: never a crash, always either a spec or an error with a place; putting a hash in
+// place of `code` changes nothing else. The first byte chooses the format.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -12,10 +12,11 @@ namespace {
 
 gf::SpecContext context() {
     static const auto names = gf::GpuNames::parse(gf::shipped_gpus_csv(), gf::shipped_aliases_csv()).value();
-    return {.resolve_gpu = [](std::string_view typed) {
-                auto found = names.typed(typed);
-                return gf::GpuResolution{std::move(found.canonical), std::move(found.suggestions)};
-            },
+    return {.resolve_gpu =
+                [](std::string_view typed) {
+                    auto found = names.typed(typed);
+                    return gf::GpuResolution{std::move(found.canonical), std::move(found.suggestions)};
+                },
             .code_may_be_path = true};
 }
 
@@ -34,8 +35,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(outcome.spec.has_value() == outcome.errors.empty());
     require(outcome.errors.size() <= gf::kSpecErrorsMax);
     for (const auto& error : outcome.errors) {
-        require(error.line >= 1 && error.column >= 1 && !error.message.empty() && error.message.size() < 4'000);
-        require(error.kind == gf::ErrorKind::malformed || error.kind == gf::ErrorKind::invalid || error.kind == gf::ErrorKind::not_yet);
+        require(error.line >= 1 && error.column >= 1 && !error.message.empty() &&
+                error.message.size() < 4'000);
+        require(error.kind == gf::ErrorKind::malformed || error.kind == gf::ErrorKind::invalid ||
+                error.kind == gf::ErrorKind::not_yet);
     }
     const auto replaced = gf::spec_with_code(text, format, std::string(64, '0'));
     if (replaced) require(gf::code_of_spec(*replaced, format).value() == "sha256:" + std::string(64, '0'));

@@ -1,5 +1,5 @@
-// GPU tables and names of any bytes (a user's own table, a provider's spelling). The bytes are cut at 0xFF into the card table, the alias
-// table and a name.
+// GPU tables and names of any bytes (a user's own table, a provider's spelling). The bytes are cut at 0xFF
+// into the card table, the alias table and a name.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -18,8 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto names = gf::GpuNames::parse(cards, aliases);
     if (!names) return 0;
     for (const auto& card : names->cards())
-        if (names->typed(card.canonical).canonical.size() != 1 && !card.canonical.empty() && card.canonical.size() < 128 &&
-            card.canonical.find_first_not_of(" -_\t\r\n") != std::string::npos)
+        if (names->typed(card.canonical).canonical.size() != 1 && !card.canonical.empty() &&
+            card.canonical.size() < 128 && card.canonical.find_first_not_of(" -_\t\r\n") != std::string::npos)
             std::abort();
     (void)names->typed(name);
     (void)names->canonical("vastai", name, gf::Bytes{24 * gf::kGiB});

@@ -11,9 +11,10 @@ TEST_CASE("country codes and groups are known whatever their case") {
         std::string typed, canonical;
     };
     for (const auto& [typed, canonical] :
-         {Row{"DE", "DE"}, Row{"de", "DE"}, Row{"UK", "GB"}, Row{"eu", "EU"}, Row{"north america", "NORTH_AMERICA"},
-          Row{"North-America", "NORTH_AMERICA"}, Row{"XX", ""}, Row{"EUU", ""}, Row{"", ""}, Row{"D", ""}, Row{"E ", ""},
-          Row{"T B", ""}, Row{"US-KS-2", ""}, Row{"Deutschland", ""}})
+         {Row{"DE", "DE"}, Row{"de", "DE"}, Row{"UK", "GB"}, Row{"eu", "EU"},
+          Row{"north america", "NORTH_AMERICA"}, Row{"North-America", "NORTH_AMERICA"}, Row{"XX", ""},
+          Row{"EUU", ""}, Row{"", ""}, Row{"D", ""}, Row{"E ", ""}, Row{"T B", ""}, Row{"US-KS-2", ""},
+          Row{"Deutschland", ""}})
         CHECK(canonical_region(typed).value_or("") == canonical);
     CHECK(!canonical_region(std::string(1'000, 'E')).has_value());
 }

@@ -12,8 +12,9 @@ TEST_CASE("the distance counts slips, a swap of neighbours as one") {
         std::size_t distance;
     };
     for (const auto& [a, b, distance] :
-         {Row{"", "", 0}, Row{"gpus", "gpus", 0}, Row{"gpuss", "gpus", 1}, Row{"gpu", "gpus", 1}, Row{"gpsu", "gpus", 1},
-          Row{"checkpiont", "checkpoint", 1}, Row{"abc", "", 3}, Row{"kitten", "sitting", 3}, Row{"ab", "ba", 1}}) {
+         {Row{"", "", 0}, Row{"gpus", "gpus", 0}, Row{"gpuss", "gpus", 1}, Row{"gpu", "gpus", 1},
+          Row{"gpsu", "gpus", 1}, Row{"checkpiont", "checkpoint", 1}, Row{"abc", "", 3},
+          Row{"kitten", "sitting", 3}, Row{"ab", "ba", 1}}) {
         CHECK(spelling_distance(a, b) == distance);
         CHECK(spelling_distance(b, a) == distance);
     }

@@ -28,8 +28,9 @@ using Order = std::vector<std::string>;
 
 TEST_CASE("the lowest all-in price wins, the local machine at equal price, then names") {
     auto local = priced("local", "this", 200'000);
-    std::vector<Offer> offers{priced("vastai", "9", 200'000), priced("lambda", "b", 200'000), priced("runpod", "a", 200'000),
-                              local, priced("vastai", "1", 100'000), priced("vastai", "2", 300'000)};
+    std::vector<Offer> offers{priced("vastai", "9", 200'000), priced("lambda", "b", 200'000),
+                              priced("runpod", "a", 200'000), local,
+                              priced("vastai", "1", 100'000), priced("vastai", "2", 300'000)};
     const Order expected{"vastai/1", "local/this", "lambda/b", "runpod/a", "vastai/9", "vastai/2"};
     std::ranges::sort(offers, {}, &Offer::id);
     int permutations = 0;
@@ -61,7 +62,8 @@ TEST_CASE("disk can make the cheap offer the dear one, and the lines add up") {
         CHECK(ranked.lines[0].name == "gpu");
         CHECK(ranked.lines[1].name == "disk");
     }
-    CHECK(decision.ranked[0].lines[1].rate == UsdPerHour{27'778});   // 200 GB at 0.10 a month of 720 h, rounded up
+    CHECK(decision.ranked[0].lines[1].rate ==
+          UsdPerHour{27'778});  // 200 GB at 0.10 a month of 720 h, rounded up
     CHECK(decision.ranked[1].lines[1].rate == UsdPerHour{166'667});
 }
 
@@ -71,7 +73,10 @@ TEST_CASE("a job for an A100 of 80 GB judges each offer by its memory and name")
         std::int64_t memory;
         bool fits;
     };
-    const Row rows[] = {{"A100_PCIE", 40960, false}, {"A100-SXM4-80GB", 81920, true}, {"A100X", 81920, false}, {"A100 SXM4", 81920, true}};
+    const Row rows[] = {{"A100_PCIE", 40960, false},
+                        {"A100-SXM4-80GB", 81920, true},
+                        {"A100X", 81920, false},
+                        {"A100 SXM4", 81920, true}};
     JobSpec spec = test::job();
     spec.resources.gpu = test::gpu_names().typed("A100").canonical;
     spec.resources.gpu_as_typed = {"A100"};
@@ -80,7 +85,8 @@ TEST_CASE("a job for an A100 of 80 GB judges each offer by its memory and name")
         CAPTURE(std::string(row.name));
         Offer o = test::offer();
         o.gpu = {.canonical = test::gpu_names().canonical("vastai", row.name, mib(row.memory)).value_or(""),
-                 .provider_name = row.name, .memory = mib(row.memory)};
+                 .provider_name = row.name,
+                 .memory = mib(row.memory)};
         const std::vector<Offer> offers{o};
         CHECK(choose(spec, {}, offers, test::world()).chosen.has_value() == row.fits);
     }
@@ -93,7 +99,8 @@ TEST_CASE("a job for an A100 of 80 GB judges each offer by its memory and name")
 
 TEST_CASE("reasons are counted by the first filter; near misses failed exactly one") {
     std::vector<Offer> offers;
-    for (int i = 0; i < 30; ++i) offers.push_back(priced("vastai", "dear" + std::to_string(i), 500'000 + 1'000 * i));
+    for (int i = 0; i < 30; ++i)
+        offers.push_back(priced("vastai", "dear" + std::to_string(i), 500'000 + 1'000 * i));
     Offer two = priced("runpod", "two faults", 450'000);
     two.arch = "arm64";
     offers.push_back(two);
@@ -141,7 +148,8 @@ TEST_CASE("a waiting job says in one word what it waits for") {
 
 TEST_CASE("disk is asked for in whole GB, rounded up") {
     JobSpec spec = test::job();
-    for (const auto& [bytes, gb] : {std::pair<std::int64_t, std::int64_t>{kGB, 1}, {kGB + 1, 2}, {20 * kGB, 20}, {kGiB, 2}}) {
+    for (const auto& [bytes, gb] :
+         {std::pair<std::int64_t, std::int64_t>{kGB, 1}, {kGB + 1, 2}, {20 * kGB, 20}, {kGiB, 2}}) {
         spec.resources.disk = Bytes{bytes};
         CHECK(disk_gb(spec) == gb);
     }

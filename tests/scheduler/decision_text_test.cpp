@@ -7,7 +7,8 @@
 using namespace gf;
 
 TEST_CASE("a decision is told as JSON with money as decimal texts") {
-    Offer cheap = test::offer("vastai", "1"), dear = test::offer("vastai", "2"), arm = test::offer("runpod", "3");
+    Offer cheap = test::offer("vastai", "1"), dear = test::offer("vastai", "2"),
+          arm = test::offer("runpod", "3");
     cheap.disk_micros_per_gb_month = 36'000;  // 20 GB: 0.001 an hour
     dear.gpu_rate = UsdPerHour{900'000};
     arm.arch = "arm64";
@@ -21,7 +22,8 @@ TEST_CASE("a decision is told as JSON with money as decimal texts") {
     CHECK(out["chosen"]["gpu"] == "RTX-4090");
     CHECK(out["chosen"]["gpus"] == 1);
     CHECK(out["chosen"]["rate"] == "0.301");
-    CHECK(out["chosen"]["lines"] == nlohmann::json::parse(R"([{"name":"gpu","rate":"0.30"},{"name":"disk","rate":"0.001"}])"));
+    CHECK(out["chosen"]["lines"] ==
+          nlohmann::json::parse(R"([{"name":"gpu","rate":"0.30"},{"name":"disk","rate":"0.001"}])"));
     CHECK(out["refused"] == nlohmann::json::parse(R"({"max_price":1,"no_agent_for_arm64":1})"));
     CHECK(out["ranked"].size() == 1);
     CHECK(out["near_misses"].size() == 2);

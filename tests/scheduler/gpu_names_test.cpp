@@ -20,7 +20,9 @@ struct Named {
     const char* canonical;  // "" = not known
 };
 
-std::vector<std::string> typed(std::string_view name) { return gpu_names().typed(name).canonical; }
+std::vector<std::string> typed(std::string_view name) {
+    return gpu_names().typed(name).canonical;
+}
 using Names = std::vector<std::string>;
 
 }  // namespace
@@ -67,15 +69,17 @@ TEST_CASE("the reported memory tells the variants of one spelling apart") {
         {"nvidia-smi", "NVIDIA GeForce RTX 4090", 24564, "RTX-4090"},
         {"nvidia-smi", "NVIDIA GeForce RTX 4090", 49140, "RTX-4090-48GB"},
         {"nvidia-smi", "NVIDIA GeForce RTX 4090", std::nullopt, ""},
-        {"runpod", "NVIDIA GeForce RTX 4090", std::nullopt, "RTX-4090"},   // its table has one card of that name
+        {"runpod", "NVIDIA GeForce RTX 4090", std::nullopt,
+         "RTX-4090"},  // its table has one card of that name
         {"runpod", "NVIDIA GeForce RTX 4090", 49140, "RTX-4090-48GB"},
         {"nvidia-smi", "NVIDIA GeForce RTX 3080", 10240, "RTX-3080-10GB"},
         {"nvidia-smi", "NVIDIA GeForce RTX 3080", 12288, "RTX-3080-12GB"},
         {"nvidia-smi", "NVIDIA H100 80GB HBM3", 81559, "H100-SXM-80GB"},
         {"nvidia-smi", "NVIDIA H100", 65247, "H100-SXM-64GB"},
         {"vastai", "L4", 23034, "L4"},
-        {"vastai", "RTX 3090", 10240, ""},          // not what it says it is
-        {"runpod", "NVIDIA RTX PRO 6000 Blackwell Server Edition MIG 1g.24gb", 24576, "RTX-PRO-6000-Blackwell-Server"},
+        {"vastai", "RTX 3090", 10240, ""},  // not what it says it is
+        {"runpod", "NVIDIA RTX PRO 6000 Blackwell Server Edition MIG 1g.24gb", 24576,
+         "RTX-PRO-6000-Blackwell-Server"},
         {"runpod", "NVIDIA RTX PRO 6000 Blackwell Server Edition", 24576, ""},
     };
     for (const auto& row : table) {
@@ -93,7 +97,8 @@ TEST_CASE("a memory told in GB of 10^9 is taken for the same card") {
 
 TEST_CASE("a typed canonical name, alias or family stands for exactly its cards") {
     CHECK(typed("RTX 4090") == Names{"RTX-4090"});
-    for (const auto* same : {"rtx4090", "RTX_4090", "rtx-4090", " RTX 4090 ", "Rtx 4 0 9 0"}) CHECK(typed(same) == Names{"RTX-4090"});
+    for (const auto* same : {"rtx4090", "RTX_4090", "rtx-4090", " RTX 4090 ", "Rtx 4 0 9 0"})
+        CHECK(typed(same) == Names{"RTX-4090"});
     CHECK(typed("RTX 4090 D") == Names{"RTX-4090-D"});
     CHECK(typed("RTX 4090 48GB") == Names{"RTX-4090-48GB"});
     CHECK(typed("L40") == Names{"L40"});
@@ -114,8 +119,8 @@ TEST_CASE("a mistyped name is refused with suggestions") {
         const char* typed;
         const char* suggested;
     };
-    for (const auto& row : {Row{"A100-8", "A100"}, Row{"H1000", "H100"}, Row{"RTX409", "RTX-4090"}, Row{"4090", "RTX-4090"},
-                            Row{"RTX 409O", "RTX-4090"}, Row{"L4OS", "L40S"}}) {
+    for (const auto& row : {Row{"A100-8", "A100"}, Row{"H1000", "H100"}, Row{"RTX409", "RTX-4090"},
+                            Row{"4090", "RTX-4090"}, Row{"RTX 409O", "RTX-4090"}, Row{"L4OS", "L40S"}}) {
         CAPTURE(std::string(row.typed));
         const auto found = gpu_names().typed(row.typed);
         CHECK(found.canonical.empty());
@@ -150,9 +155,11 @@ TEST_CASE("every card and every alias of the shipped tables resolves") {
 
 TEST_CASE("a broken table is refused with its line") {
     constexpr std::string_view cards =
-        "canonical_name,vendor,compute_capability,vram_gb,reported_vram_mib,memory_bandwidth_gb_s,bf16_supported,"
+        "canonical_name,vendor,compute_capability,vram_gb,reported_vram_mib,memory_bandwidth_gb_s,bf16_"
+        "supported,"
         "fp8_supported,nvlink_gb_s\nX,nvidia,8.0,24,,,yes,no,0\n";
-    constexpr std::string_view aliases = "provider,provider_name_or_type,canonical_name,gpu_count,vram_gb_as_reported,notes\n";
+    constexpr std::string_view aliases =
+        "provider,provider_name_or_type,canonical_name,gpu_count,vram_gb_as_reported,notes\n";
     CHECK(GpuNames::parse(cards, aliases).has_value());
     struct Row {
         std::string cards, aliases;

@@ -18,7 +18,9 @@ inline const GpuNames& gpu_names() {
 
 inline constexpr Instant kNow = instant_of(1'790'000'000'000);
 
-inline Bytes mib(std::int64_t n) { return Bytes{n * kMiB}; }
+inline Bytes mib(std::int64_t n) {
+    return Bytes{n * kMiB};
+}
 
 inline Offer offer(std::string provider = "vastai", std::string id = "1") {
     Offer o;
