@@ -12,8 +12,8 @@
 namespace gf {
 
 /// One GPU of an offer or a machine. `canonical` is a name of config/gpus.csv, found through the alias table by
-/// provider name and reported memory; empty when the table does not know the name (then it matches no named
-/// demand, only a demand by memory).
+/// provider name and reported memory; empty when the table does not know the name (then it serves only jobs that
+/// ask for no name, memory or ability of a GPU).
 struct GpuIdentity {
     std::string canonical;
     std::string provider_name;      // as the provider spells it
