@@ -302,20 +302,22 @@ Verdict max_price(const Fit& fit) {
 }
 
 Verdict cooled(const Fit& fit) {
+    if (fit.world.cooled_offers.empty()) return std::nullopt;
     const auto found = fit.world.cooled_offers.find(offer_key(fit.offer));
     if (found == fit.world.cooled_offers.end()) return std::nullopt;
     return refuse(fit, "offer_cooling_down", [&] { return "refused lately: " + found->second; });
 }
 
 Verdict host(const Fit& fit) {
-    if (fit.offer.host_id.empty()) return std::nullopt;
+    if (fit.offer.host_id.empty() || fit.world.bad_hosts.empty()) return std::nullopt;
     const auto found = fit.world.bad_hosts.find(fit.offer.provider.get() + "/" + fit.offer.host_id);
     if (found == fit.world.bad_hosts.end()) return std::nullopt;
     return refuse(fit, "bad_host", [&] { return "host " + fit.offer.host_id + ": " + found->second; });
 }
 
 Verdict taken(const Fit& fit) {
-    if (!fit.world.taken_offers.contains(offer_key(fit.offer))) return std::nullopt;
+    if (fit.world.taken_offers.empty() || !fit.world.taken_offers.contains(offer_key(fit.offer)))
+        return std::nullopt;
     return refuse(fit, "offer_taken", [] { return "a machine of ours holds it"; });
 }
 
@@ -398,7 +400,7 @@ Fit make_fit(const JobSpec& spec, const TaskRecord& task, const Offer& offer, co
     if (fit.vram && fit.vram->count <= 0) fit.vram.reset();
     if (!fit.vram && fit.card != nullptr)
         fit.vram = fit.card->reported ? fit.card->reported : std::optional(Bytes{fit.card->class_gb * kGiB});
-    for (const auto& line : price_lines(spec, offer)) fit.all_in = fit.all_in + line.rate;
+    fit.all_in = offer.gpu_rate + disk_rate(offer, disk_gb(spec));
     return fit;
 }
 
