@@ -1,3 +1,4 @@
+// The TLS context of a listener, for the files that already include Asio.
 #pragma once
 #include <boost/asio/ssl/context.hpp>
 
