@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 
@@ -14,6 +15,9 @@
 
 namespace gf::agent {
 namespace {
+
+constexpr int kConnectTries = 100;
+constexpr int kConnectPauseMs = 100;
 
 bool address_of(const std::string& path, sockaddr_un& address) {
     address = {};
@@ -84,9 +88,15 @@ int ask_for_checkpoint(const std::string& socket_path) {
         std::fprintf(stderr, "gpuferry-agent checkpoint: the socket's path is too long\n");
         return 1;
     }
-    const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (!socket) return failed("socket");
-    if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return failed("connect to the agent");
+    Descriptor socket;
+    for (int tries = 0;; ++tries) {
+        socket.reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        if (!socket) return failed("socket");
+        if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) break;
+        // The job may ask in its first moment, or while the agent's worker is being started again.
+        if (tries == kConnectTries || (errno != ENOENT && errno != ECONNREFUSED)) return failed("connect to the agent");
+        ::poll(nullptr, 0, kConnectPauseMs);
+    }
     constexpr std::string_view request = "checkpoint\n";
     if (::send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
         return failed("send");

@@ -284,6 +284,7 @@ void Attempt::make_checkpointing() {
                           .lease = lease_,
                           .job_folder = folder_,
                           .spool = private_path(kPackSpool),
+                          .resumed = started_before_,
                           .step = [this] { return step_.load(); },
                           .fenced = [this] { fence("the daemon refused a checkpoint of this attempt"); },
                           .trouble =

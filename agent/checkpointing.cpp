@@ -86,6 +86,7 @@ std::string generation_detail(std::int64_t generation, const std::string& detail
 
 Checkpointing::Checkpointing(std::unique_ptr<BulkClient> bulk, Order order) : bulk_(std::move(bulk)), order_(std::move(order)) {
     bulk_->set_cancelled([this] { return stopped(); });
+    previous_known_ = !order_.resumed && order_.lease.generation == 0;
     find_waiting();
 }
 
@@ -206,19 +207,16 @@ void Checkpointing::report_broken(std::int64_t generation, const std::string& de
     if (told && told->status == 409) lost_right();
 }
 
-/// After a crash of the worker: the newest committed generation is asked for, so that its chunks are not sent again.
-Result<void> Checkpointing::find_previous() {
-    if (previous_known_) return {};
-    auto answer = patient_call({.target = "/agent/checkpoint/" + order_.lease.attempt + "?at_most=" + std::to_string(INT64_MAX)});
-    if (!answer) return fail(answer.error());
-    if (answer->status == 409) {
-        lost_right();
-        return fail(ErrorKind::conflict, "fenced");
-    }
+/// After a crash of the worker: the newest committed generation is asked for, so that its chunks are not sent again. Without
+/// an answer the snapshot is simply taken whole; it must not wait for a daemon that is away.
+void Checkpointing::find_previous() {
+    if (previous_known_) return;
+    auto answer = bulk_->call({.target = "/agent/checkpoint/" + order_.lease.attempt + "?at_most=" + std::to_string(INT64_MAX)});
+    if (!answer) return;
+    if (answer->status == 409) return lost_right();
     if (answer->status == 200)
         if (auto manifest = cp::decode_manifest(answer->body)) previous_ = *std::move(manifest);
     previous_known_ = true;
-    return {};
 }
 
 cp::SnapshotRequest Checkpointing::request(CheckpointWhen when) {
@@ -252,8 +250,8 @@ Result<std::int64_t> Checkpointing::checkpoint(CheckpointWhen when) {
         auto sent = send(*waiting_, "/agent/checkpoint/");
         if (!sent) return sent;
     }
-    auto known = find_previous();
-    if (!known) return fail(known.error());
+    find_previous();
+    if (stopped()) return fail(ErrorKind::conflict, "aborted");
     const auto asked = request(when);
     auto taken = cp::take_snapshot(asked);
     if (!taken || taken->same_as_previous) {

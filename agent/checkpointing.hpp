@@ -34,6 +34,7 @@ class Checkpointing {
         agent_protocol::Lease lease;
         std::string job_folder;
         std::string spool;                        // folder, exists
+        bool resumed{false};                      // a worker before this one may have committed generations
         std::function<std::int64_t()> step;       // newest progress
         std::function<void()> fenced;             // 409
         std::function<void(const std::string&)> trouble;  // something a person should know
@@ -65,7 +66,7 @@ class Checkpointing {
     };
     [[nodiscard]] bool stopped() const { return aborted_ || fenced_; }
     void find_waiting();
-    Result<void> find_previous();
+    void find_previous();
     Result<std::int64_t> send(Waiting& waiting, const std::string& target);
     Result<std::int64_t> post_manifest(const Waiting& waiting, const std::string& target);
     void drop_waiting();

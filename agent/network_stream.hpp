@@ -18,12 +18,17 @@ using PlainStream = boost::beast::tcp_stream;
 using TlsStream = boost::beast::ssl_stream<boost::beast::tcp_stream>;
 
 /// Starts one asynchronous operation and runs the context until it is over; blocking, with the time limit of the stream.
+/// Not `io.run()`: a WebSocket leaves a timer behind a refused handshake, for which that would wait half a minute.
 template <class Start>
 boost::system::error_code run_to_end(boost::asio::io_context& io, Start start) {
     boost::system::error_code result = boost::asio::error::operation_aborted;
-    start([&result](boost::system::error_code ec, auto&&...) { result = ec; });
+    bool over = false;
+    start([&](boost::system::error_code ec, auto&&...) {
+        result = ec;
+        over = true;
+    });
     io.restart();
-    io.run();
+    while (!over && io.run_one() > 0) continue;
     return result;
 }
 

@@ -78,8 +78,9 @@ void SpoolWriter::close_segment() {
 }
 
 void SpoolWriter::drop_old_tail() {
-    // The newest closed segment stays whatever its size, so that the tail is never empty.
-    while (tail_bytes_ > limits_.tail_max && tail_.size() > 1) {
+    // Room for the segment that comes next counts too. The newest closed one stays whatever its size, so that the tail is
+    // never empty.
+    while (tail_bytes_ > limits_.tail_max - limits_.segment_max && tail_.size() > 1) {
         const auto oldest = tail_.begin();
         ::unlink(segment_path(folder_, oldest->first).c_str());
         tail_bytes_ -= oldest->second;

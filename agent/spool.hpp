@@ -2,8 +2,7 @@
 // keeper writes it, the worker reads and ships it; they share nothing but the folder, so either may die and come back.
 //
 // Quota: the first `head_max` bytes are kept until they are shipped; of what comes after them only the newest `tail_max`
-// bytes (and the segment being written), so the disk never holds more than head, tail and one segment. Bytes that are
-// gone, by quota or because the disk was full, are holes: offsets go on as if they had been written.
+// bytes, the segment being written included. Bytes that are gone, by quota or because the disk was full, are holes: offsets go on as if they had been written.
 #pragma once
 #include <cstdint>
 #include <map>
