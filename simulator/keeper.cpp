@@ -18,6 +18,7 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -238,15 +239,18 @@ void Keeper::kill_all() {
     if (isolation_ == "namespaces") {
         // The namespace's first process takes all others with it; the kernel reaps them before it reports.
         ::kill(child_, SIGKILL);
-    } else {
-        ::kill(child_, SIGKILL);
-        kill_descendants(::getpid());
+        return;
     }
+    std::optional<int> status;
+    kill_descendants(::getpid(), [&](pid_t pid, int how) {
+        if (pid == child_) status = how;
+    });
+    if (status) ended(*status);
 }
 
 void Keeper::ended(int status) {
     child_ = 0;
-    if (isolation_ != "namespaces") kill_descendants(::getpid());
+    if (isolation_ != "namespaces") kill_descendants(::getpid(), [](pid_t, int) {});
     send({{"event", "exited"},
           {"run", run_},
           {"code", WIFEXITED(status) ? WEXITSTATUS(status) : 0},

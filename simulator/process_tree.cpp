@@ -45,13 +45,13 @@ void signal_descendants(pid_t root, int signal) {
     for (const pid_t pid : descendants(root)) ::kill(pid, signal);
 }
 
-void kill_descendants(pid_t root) {
+void kill_descendants(pid_t root, const std::function<void(pid_t, int)>& reaped) {
     constexpr int kRounds = 2'000;
     for (int round = 0; round < kRounds; ++round) {
         const auto left = descendants(root);
         for (const pid_t pid : left) ::kill(pid, SIGKILL);
-        while (::waitpid(-1, nullptr, WNOHANG) > 0) {
-        }
+        int status = 0;
+        for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) reaped(pid, status);
         if (left.empty()) return;
         ::poll(nullptr, 0, 1);
     }

@@ -2,6 +2,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <functional>
 #include <vector>
 
 namespace gf::sim {
@@ -12,7 +13,7 @@ namespace gf::sim {
 void signal_descendants(pid_t root, int signal);
 
 /// SIGKILL until nothing is left below `root`, which must be a subreaper and the caller itself: it reaps as
-/// it goes. Gives up after a bounded number of rounds.
-void kill_descendants(pid_t root);
+/// it goes and tells whom, with the wait status. Gives up after a bounded number of rounds.
+void kill_descendants(pid_t root, const std::function<void(pid_t, int)>& reaped);
 
 }  // namespace gf::sim
