@@ -2,12 +2,14 @@
 
 namespace gf::checkpoints {
 
-Result<GcPlan> collect_garbage(CheckpointStore& store, const JobId& job, const std::vector<Digest>& drop, const GcPins& pins) {
+Result<GcPlan> collect_garbage(CheckpointStore& store, const JobId& job, const std::vector<Digest>& drop,
+                               const GcPins& pins) {
     for (const Digest& digest : drop)
         if (auto done = store.remove_manifest(job, digest); !done) return fail(std::move(done).error());
 
-    // Packs are listed before manifests: a pack that comes in between is not in the list and cannot be removed, and one
-    // that was listed can only be named by a manifest that is read here or is younger than the pins allow.
+    // Packs are listed before manifests: a pack that comes in between is not in the list and cannot be
+    // removed, and one that was listed can only be named by a manifest that is read here or is younger than
+    // the pins allow.
     auto present = store.list_packs(job);
     if (!present) return fail(std::move(present).error());
     std::vector<Manifest> kept;

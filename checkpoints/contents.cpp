@@ -8,8 +8,8 @@ namespace {
 
 Error broken(const PackEntry& pack, const FileEntry& file, const std::string& why) {
     return Error{.kind = ErrorKind::malformed,
-                 .message = "pack " + pack.id.hex() + " of attempt " + std::to_string(pack.attempt) + ", needed for file " +
-                            file.path + ": " + why};
+                 .message = "pack " + pack.id.hex() + " of attempt " + std::to_string(pack.attempt) +
+                            ", needed for file " + file.path + ": " + why};
 }
 
 }  // namespace
@@ -18,7 +18,8 @@ std::vector<const FileEntry*> restore_order(const Manifest& manifest) {
     std::vector<const FileEntry*> files;
     files.reserve(manifest.files.size());
     for (const FileEntry& f : manifest.files) files.push_back(&f);
-    std::ranges::sort(files, {}, [](const FileEntry* f) { return std::pair{f->mtime_ns, std::string_view{f->path}}; });
+    std::ranges::sort(files, {},
+                      [](const FileEntry* f) { return std::pair{f->mtime_ns, std::string_view{f->path}}; });
     return files;
 }
 
@@ -33,7 +34,8 @@ Contents::Contents(const Manifest& manifest, PackSource& source) : source_(sourc
     std::ranges::sort(places, {}, [](const Place& p) -> const Digest& { return *p.digest; });
     for (const FileEntry* f : restore_order(manifest)) {
         for (const ChunkRef& c : f->chunks) {
-            const auto at = std::ranges::lower_bound(places, c.sha256, {}, [](const Place& p) -> const Digest& { return *p.digest; });
+            const auto at = std::ranges::lower_bound(
+                places, c.sha256, {}, [](const Place& p) -> const Digest& { return *p.digest; });
             GF_ASSERT(at != places.end());
             GF_ASSERT(*at->digest == c.sha256);
             refs_.push_back(at->ref);
@@ -55,7 +57,8 @@ Result<void> Contents::fetch(const FileEntry& file) {
         if (got.error().kind == ErrorKind::not_found) return fail(broken(*first.pack, file, "is not there"));
         return got;
     }
-    if (static_cast<std::int64_t>(buffer_.size()) != end - start) return fail(broken(*first.pack, file, "is cut short"));
+    if (static_cast<std::int64_t>(buffer_.size()) != end - start)
+        return fail(broken(*first.pack, file, "is cut short"));
     buffered_ = first.pack;
     buffer_offset_ = start;
     return {};
@@ -69,9 +72,11 @@ Result<void> Contents::next(const FileEntry& file, std::string& out) {
                       ref.chunk->offset + ref.chunk->stored_size <= buffer_end;
     if (!have)
         if (auto got = fetch(file); !got) return got;
-    const std::string_view stored = std::string_view{buffer_}.substr(static_cast<std::size_t>(ref.chunk->offset - buffer_offset_),
-                                                                     static_cast<std::size_t>(ref.chunk->stored_size));
-    if (auto good = codec_.unpack(*ref.chunk, stored, out); !good) return fail(broken(*ref.pack, file, good.error().message));
+    const std::string_view stored =
+        std::string_view{buffer_}.substr(static_cast<std::size_t>(ref.chunk->offset - buffer_offset_),
+                                         static_cast<std::size_t>(ref.chunk->stored_size));
+    if (auto good = codec_.unpack(*ref.chunk, stored, out); !good)
+        return fail(broken(*ref.pack, file, good.error().message));
     ++at_;
     return {};
 }

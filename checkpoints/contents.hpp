@@ -1,4 +1,5 @@
-// The plain chunks of a manifest's files, in the order in which they are restored, read in large pieces and checked.
+// The plain chunks of a manifest's files, in the order in which they are restored, read in large pieces and
+// checked.
 #pragma once
 #include <string>
 #include <vector>
@@ -17,8 +18,9 @@ class Contents {
  public:
     /// Both must outlive this. The manifest must be valid.
     Contents(const Manifest& manifest, PackSource& source);
-    /// The next chunk's plain bytes, size and hash checked, in `out`. Chunks that follow one another in a pack come with one
-    /// read. Called once per chunk of restore_order. Errors: `malformed` = broken or missing, others from the source.
+    /// The next chunk's plain bytes, size and hash checked, in `out`. Chunks that follow one another in a
+    /// pack come with one read. Called once per chunk of restore_order. Errors: `malformed` = broken or
+    /// missing, others from the source.
     Result<void> next(const FileEntry& file, std::string& out);
 
  private:

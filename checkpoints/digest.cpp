@@ -46,7 +46,9 @@ struct Sha256::Context {
     }
 };
 
-Sha256::Sha256() : context_(std::make_unique<Context>()) { context_->start(); }
+Sha256::Sha256() : context_(std::make_unique<Context>()) {
+    context_->start();
+}
 Sha256::~Sha256() = default;
 Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256& Sha256::operator=(Sha256&&) noexcept = default;

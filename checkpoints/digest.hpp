@@ -1,5 +1,5 @@
-// SHA-256 as a value. Everything in the checkpoint format is named by one, so that a name can be checked against the
-// bytes and can never be a path. The hash itself is OpenSSL's.
+// SHA-256 as a value. Everything in the checkpoint format is named by one, so that a name can be checked
+// against the bytes and can never be a path. The hash itself is OpenSSL's.
 #pragma once
 #include <array>
 #include <compare>
@@ -24,7 +24,8 @@ struct Digest {
 
 [[nodiscard]] Digest sha256(std::string_view bytes);
 
-/// SHA-256 over bytes that come in pieces. Aborts if the crypto library has no SHA-256: that is a broken build.
+/// SHA-256 over bytes that come in pieces. Aborts if the crypto library has no SHA-256: that is a broken
+/// build.
 class Sha256 {
  public:
     Sha256();

@@ -13,7 +13,9 @@ namespace gf::checkpoints {
 
 namespace fs = std::filesystem;
 
-File::~File() { close(); }
+File::~File() {
+    close();
+}
 File::File(File&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
 File& File::operator=(File&& other) noexcept {
     if (this != &other) {
@@ -105,11 +107,13 @@ Result<void> remove_tree(const fs::path& path) {
     // A restored folder may lack our own write bit. Give the folders back to us and try once more.
     std::error_code ignored;
     const auto open_up = [&](const fs::path& folder) {
-        fs::permissions(folder, fs::perms::owner_all, fs::perm_options::add | fs::perm_options::nofollow, ignored);
+        fs::permissions(folder, fs::perms::owner_all, fs::perm_options::add | fs::perm_options::nofollow,
+                        ignored);
         if (ignored) fs::permissions(folder, fs::perms::owner_all, fs::perm_options::add, ignored);
     };
     if (fs::is_directory(fs::symlink_status(path, ignored))) open_up(path);
-    for (auto it = fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied, ignored);
+    for (auto it =
+             fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied, ignored);
          !ignored && it != fs::recursive_directory_iterator(); it.increment(ignored)) {
         // The iterator goes down after this, so the folder opens up just before it is entered.
         if (fs::is_directory(it->symlink_status(ignored))) open_up(it->path());

@@ -1,5 +1,6 @@
-// The few file operations that checkpoints depend on for their promises, in one place, so that tests can make the nth of
-// them fail or stop the process there. ENOSPC and EDQUOT become `full`, ENOENT `not_found`, all else `io`.
+// The few file operations that checkpoints depend on for their promises, in one place, so that tests can make
+// the nth of them fail or stop the process there. ENOSPC and EDQUOT become `full`, ENOENT `not_found`, all
+// else `io`.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -33,7 +34,8 @@ class Disk {
     [[nodiscard]] static Disk& real();
 
     virtual Result<File> create(const std::filesystem::path& path);  // new file, mode 0600, must not exist
-    virtual Result<void> write(File& file, std::string_view bytes, const std::filesystem::path& path);  // all of them
+    virtual Result<void> write(File& file, std::string_view bytes,
+                               const std::filesystem::path& path);  // all of them
     virtual Result<void> sync(File& file, const std::filesystem::path& path);
     virtual Result<void> sync_directory(const std::filesystem::path& path);
     virtual Result<void> rename(const std::filesystem::path& from, const std::filesystem::path& to);
@@ -43,7 +45,8 @@ class Disk {
     virtual Result<void> make_directory(const std::filesystem::path& path);  // one level; present is success
 };
 
-/// Removes a folder and all below it, also where its modes forbid it to us. Absent is success. Follows no link.
+/// Removes a folder and all below it, also where its modes forbid it to us. Absent is success. Follows no
+/// link.
 Result<void> remove_tree(const std::filesystem::path& path);
 
 /// Error from errno: kind as above, "what path: reason".

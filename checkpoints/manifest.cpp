@@ -11,7 +11,9 @@ namespace gf::checkpoints {
 namespace {
 
 using Failed = std::unexpected<Error>;
-Failed bad(std::string message) { return fail(ErrorKind::invalid, "manifest: " + std::move(message)); }
+Failed bad(std::string message) {
+    return fail(ErrorKind::invalid, "manifest: " + std::move(message));
+}
 
 /// A path for people: control and non-ASCII bytes shown as \xNN, cut at 200 bytes.
 std::string shown(std::string_view path) {
@@ -60,14 +62,16 @@ bool has_path(const std::vector<Entry>& sorted, std::string_view path) {
 }
 
 template <class Entry>
-Result<void> check_paths(const Manifest& m, const std::vector<Entry>& entries, std::string_view what, bool root_allowed) {
+Result<void> check_paths(const Manifest& m, const std::vector<Entry>& entries, std::string_view what,
+                         bool root_allowed) {
     for (std::size_t i = 0; i < entries.size(); ++i) {
         const std::string& path = entries[i].path;
         const std::string name = std::string{what} + " " + shown(path);
         if (i > 0 && entries[i - 1].path >= path) return bad(name + " is repeated or not in order");
         if (path.empty() && root_allowed) continue;
         if (const auto fault = path_fault(path); !fault.empty()) return bad(name + " " + std::string{fault});
-        if (!has_path(m.directories, parent_of(path))) return bad(name + " lies in a folder that is not listed");
+        if (!has_path(m.directories, parent_of(path)))
+            return bad(name + " lies in a folder that is not listed");
     }
     return {};
 }
@@ -78,24 +82,29 @@ Result<void> check_file(const FileEntry& f) {
     const auto count = static_cast<std::size_t>((f.size + kChunkBytes - 1) / kChunkBytes);
     if (f.chunks.size() != count) return bad(name + " has a wrong number of chunks for its size");
     for (std::size_t i = 0; i < count; ++i) {
-        const std::int64_t expected = i + 1 < count ? kChunkBytes : f.size - static_cast<std::int64_t>(i) * kChunkBytes;
+        const std::int64_t expected =
+            i + 1 < count ? kChunkBytes : f.size - static_cast<std::int64_t>(i) * kChunkBytes;
         if (f.chunks[i].size != expected) return bad(name + " has chunks whose sizes do not add up");
     }
-    if (count == 0 && f.sha256 != sha256({})) return bad(name + " is empty, but its hash is not that of nothing");
+    if (count == 0 && f.sha256 != sha256({}))
+        return bad(name + " is empty, but its hash is not that of nothing");
     if (count == 1 && f.sha256 != f.chunks[0].sha256) return bad(name + " has one chunk with another hash");
     return {};
 }
 
 Result<void> check_pack(const PackEntry& p, int attempt_max) {
     const std::string name = "pack " + p.id.hex();
-    if (p.attempt < 1 || p.attempt > attempt_max) return bad(name + " is of attempt " + std::to_string(p.attempt));
+    if (p.attempt < 1 || p.attempt > attempt_max)
+        return bad(name + " is of attempt " + std::to_string(p.attempt));
     if (p.size < 1 || p.size > kPackBytesMax) return bad(name + " has an impossible size");
     if (p.chunks.empty()) return bad(name + " is listed without a chunk");
     std::int64_t free_from = 16;  // after the header
     for (const PackedChunk& c : p.chunks) {
-        if (c.size < 1 || c.size > kChunkBytes || c.stored_size < 1 || c.stored_size > c.size || (!c.zstd && c.stored_size != c.size))
+        if (c.size < 1 || c.size > kChunkBytes || c.stored_size < 1 || c.stored_size > c.size ||
+            (!c.zstd && c.stored_size != c.size))
             return bad(name + " has a chunk with impossible sizes");
-        if (c.offset < free_from || c.offset > p.size - c.stored_size) return bad(name + " has chunks that overlap or lie outside");
+        if (c.offset < free_from || c.offset > p.size - c.stored_size)
+            return bad(name + " has chunks that overlap or lie outside");
         free_from = c.offset + c.stored_size;
     }
     return {};
@@ -108,23 +117,29 @@ Result<void> check_places(const Manifest& m) {
         for (const PackedChunk& c : p.chunks) packed.emplace_back(c.sha256, c.size);
     std::ranges::sort(packed);
     for (std::size_t i = 1; i < packed.size(); ++i)
-        if (packed[i - 1].first == packed[i].first) return bad("chunk " + packed[i].first.hex() + " is listed in two places");
+        if (packed[i - 1].first == packed[i].first)
+            return bad("chunk " + packed[i].first.hex() + " is listed in two places");
     std::vector<bool> used(packed.size(), false);
     for (const FileEntry& f : m.files) {
         for (const ChunkRef& c : f.chunks) {
-            const auto at = std::ranges::lower_bound(packed, c.sha256, {}, &std::pair<Digest, std::int64_t>::first);
+            const auto at =
+                std::ranges::lower_bound(packed, c.sha256, {}, &std::pair<Digest, std::int64_t>::first);
             if (at == packed.end() || at->first != c.sha256)
-                return bad("file " + shown(f.path) + " needs chunk " + c.sha256.hex() + ", which is in no listed pack");
+                return bad("file " + shown(f.path) + " needs chunk " + c.sha256.hex() +
+                           ", which is in no listed pack");
             if (at->second != c.size) return bad("chunk " + c.sha256.hex() + " has two sizes");
             used[static_cast<std::size_t>(at - packed.begin())] = true;
         }
     }
     if (const auto unused = std::ranges::find(used, false); unused != used.end())
-        return bad("chunk " + packed[static_cast<std::size_t>(unused - used.begin())].first.hex() + " is listed but in no file");
+        return bad("chunk " + packed[static_cast<std::size_t>(unused - used.begin())].first.hex() +
+                   " is listed but in no file");
     return {};
 }
 
-bool is_id(std::string_view text, std::string_view prefix) { return text.starts_with(prefix) && id_body(text).size() == 26; }
+bool is_id(std::string_view text, std::string_view prefix) {
+    return text.starts_with(prefix) && id_body(text).size() == 26;
+}
 
 }  // namespace
 
@@ -140,14 +155,17 @@ Result<void> validate_manifest(const Manifest& m) {
     if (m.attempt < 1) return bad("attempt must be 1 or more");
     if (m.step < 0) return bad("step must not be negative");
     if (m.created_at_ms < 0) return bad("created_at_ms must not be negative");
-    if (m.files.size() + m.directories.size() + m.symlinks.size() > kEntriesMax) return bad("more than 1000000 entries");
-    if (m.directories.empty() || !m.directories.front().path.empty()) return bad("the root folder is not listed");
+    if (m.files.size() + m.directories.size() + m.symlinks.size() > kEntriesMax)
+        return bad("more than 1000000 entries");
+    if (m.directories.empty() || !m.directories.front().path.empty())
+        return bad("the root folder is not listed");
 
     if (auto ok = check_paths(m, m.directories, "directory", true); !ok) return ok;
     if (auto ok = check_paths(m, m.files, "file", false); !ok) return ok;
     if (auto ok = check_paths(m, m.symlinks, "symlink", false); !ok) return ok;
     for (const DirectoryEntry& d : m.directories)
-        if (d.mode > 0777) return bad("directory " + shown(d.path) + " has more than permission bits in its mode");
+        if (d.mode > 0777)
+            return bad("directory " + shown(d.path) + " has more than permission bits in its mode");
     std::int64_t total = 0;
     for (const FileEntry& f : m.files) {
         if (f.mode > 0777) return bad("file " + shown(f.path) + " has more than permission bits in its mode");
@@ -157,7 +175,8 @@ Result<void> validate_manifest(const Manifest& m) {
         if (total > kFileBytesMax) return bad("the files are more than 2^50 bytes together");
     }
     for (const SymlinkEntry& s : m.symlinks) {
-        if (has_path(m.directories, s.path) || has_path(m.files, s.path)) return bad("symlink " + shown(s.path) + " is another entry too");
+        if (has_path(m.directories, s.path) || has_path(m.files, s.path))
+            return bad("symlink " + shown(s.path) + " is another entry too");
         if (s.target.empty() || s.target.size() > kPathBytesMax || s.target.find('\0') != std::string::npos)
             return bad("symlink " + shown(s.path) + " has an impossible target");
     }
@@ -172,8 +191,8 @@ Result<void> validate_manifest(const Manifest& m) {
 
 namespace {
 
-/// Appends to one string. The keys come in sorted order because the code names them so; the decoder compares its input
-/// with this text byte for byte, which is what makes the form canonical.
+/// Appends to one string. The keys come in sorted order because the code names them so; the decoder compares
+/// its input with this text byte for byte, which is what makes the form canonical.
 class Writer {
  public:
     std::string out;
@@ -282,7 +301,8 @@ std::string written(const Manifest& m) {
 Result<std::string> encode_manifest(const Manifest& m) {
     if (auto ok = validate_manifest(m); !ok) return fail(std::move(ok).error());
     std::string out = written(m);
-    if (out.size() > kManifestBytesMax) return bad("more than 64 MiB; keep fewer or larger files in the checkpoint");
+    if (out.size() > kManifestBytesMax)
+        return bad("more than 64 MiB; keep fewer or larger files in the checkpoint");
     return out;
 }
 

@@ -2,10 +2,11 @@
 //
 //   header    16   magic "\x89GFPK\r\n\x1a", u32 format, u32 zero
 //   chunks         stored bytes, one after the other, no gaps
-//   index     56n  sha256[32], u64 offset, u32 stored size, u32 size, u8 codec (0 plain, 1 zstd), 7 zero bytes
-//   trailer   64   u64 index offset, u32 n, u32 format, sha256[32] of header + index, 8 zero bytes, magic "\x89GFPKEND"
+//   index     56n  sha256[32], u64 offset, u32 stored size, u32 size, u8 codec (0 plain, 1 zstd), 7 zero
+//   trailer   64   u64 index offset, u32 n, u32 format, sha256[32] of header + index, 8 zero, end magic
 //
-// The magic has a byte above 127 and both line ends, as PNG's has: a copy through a text channel shows at once.
+// The magic has a byte above 127 and both line ends, as PNG's has: a copy through a text channel shows
+// at once.
 #include "checkpoints/pack.hpp"
 
 #include <zstd.h>
@@ -21,8 +22,8 @@ constexpr std::string_view kEndMagic{"\x89GFPKEND", 8};
 constexpr std::int64_t kHeaderBytes = 16;
 constexpr std::int64_t kIndexBytes = 56;
 constexpr std::int64_t kTrailerBytes = 64;
-// The lowest level: weights compress by their exponents or not at all, and higher levels gained under 1 % at a third of
-// the speed. The agent shares its CPU with a data loader.
+// The lowest level: weights compress by their exponents or not at all, and higher levels gained under 1 % at
+// a third of the speed. The agent shares its CPU with a data loader.
 constexpr int kZstdLevel = 1;
 
 template <class Int>
@@ -50,7 +51,9 @@ std::string header() {
     put_int<std::uint32_t>(out, 0);
     return out;
 }
-bool all_zero(std::string_view bytes) { return bytes.find_first_not_of('\0') == std::string_view::npos; }
+bool all_zero(std::string_view bytes) {
+    return bytes.find_first_not_of('\0') == std::string_view::npos;
+}
 
 }  // namespace
 
@@ -76,7 +79,8 @@ ChunkCodec& ChunkCodec::operator=(ChunkCodec&&) noexcept = default;
 
 bool ChunkCodec::compress(std::string_view plain, std::string& out) {
     out.resize(ZSTD_compressBound(plain.size()));
-    const std::size_t n = ZSTD_compressCCtx(contexts_->compress, out.data(), out.size(), plain.data(), plain.size(), kZstdLevel);
+    const std::size_t n = ZSTD_compressCCtx(contexts_->compress, out.data(), out.size(), plain.data(),
+                                            plain.size(), kZstdLevel);
     if (ZSTD_isError(n) != 0 || n >= plain.size() - plain.size() / 20) return false;
     out.resize(n);
     return true;
@@ -86,13 +90,16 @@ Result<void> ChunkCodec::unpack(const PackedChunk& chunk, std::string_view store
     const auto broken = [&](std::string_view why) {
         return fail(ErrorKind::malformed, "chunk " + chunk.sha256.hex() + " " + std::string{why});
     };
-    if (static_cast<std::int64_t>(stored.size()) != chunk.stored_size) return broken("has another stored size");
+    if (static_cast<std::int64_t>(stored.size()) != chunk.stored_size)
+        return broken("has another stored size");
     if (chunk.size < 1 || chunk.size > kChunkBytes) return broken("has an impossible size");
     const auto size = static_cast<std::size_t>(chunk.size);
     if (chunk.zstd) {
-        // The output is bounded by the declared size, so a frame that claims more (a "bomb") ends here as an error.
+        // The output is bounded by the declared size, so a frame that claims more (a "bomb") ends here as an
+        // error.
         out.resize(size);
-        const std::size_t n = ZSTD_decompressDCtx(contexts_->decompress, out.data(), size, stored.data(), stored.size());
+        const std::size_t n =
+            ZSTD_decompressDCtx(contexts_->decompress, out.data(), size, stored.data(), stored.size());
         if (ZSTD_isError(n) != 0) return broken(std::string{"does not decompress: "} + ZSTD_getErrorName(n));
         if (n != size) return broken("decompresses to another size");
     } else {
@@ -157,26 +164,34 @@ Result<PackEntry> PackBuilder::finish() {
 }
 
 Result<std::vector<PackedChunk>> read_pack_index(std::int64_t size, const PackRead& read) {
-    const auto broken = [](std::string_view why) { return fail(ErrorKind::malformed, "pack: " + std::string{why}); };
+    const auto broken = [](std::string_view why) {
+        return fail(ErrorKind::malformed, "pack: " + std::string{why});
+    };
     if (size < kHeaderBytes + 1 + kIndexBytes + kTrailerBytes) return broken("too short");
     if (size > kPackBytesMax) return broken("too long");
 
     std::string head;
     if (auto got = read(0, kHeaderBytes, head); !got) return fail(std::move(got).error());
-    if (head.size() != kHeaderBytes || head.substr(0, 8) != kMagic) return broken("header is not that of a pack");
+    if (head.size() != kHeaderBytes || head.substr(0, 8) != kMagic)
+        return broken("header is not that of a pack");
     if (get_int<std::uint32_t>(head, 8) != kPackFormat) return broken("format version is not known");
     if (head != header()) return broken("header has other bytes than format 1");
 
     std::string trailer;
-    if (auto got = read(size - kTrailerBytes, kTrailerBytes, trailer); !got) return fail(std::move(got).error());
-    if (trailer.size() != kTrailerBytes || trailer.substr(56) != kEndMagic) return broken("trailer is missing (cut short)");
-    if (get_int<std::uint32_t>(trailer, 12) != kPackFormat) return broken("trailer has another format version");
-    if (!all_zero(std::string_view{trailer}.substr(48, 8))) return broken("trailer has other bytes than format 1");
+    if (auto got = read(size - kTrailerBytes, kTrailerBytes, trailer); !got)
+        return fail(std::move(got).error());
+    if (trailer.size() != kTrailerBytes || trailer.substr(56) != kEndMagic)
+        return broken("trailer is missing (cut short)");
+    if (get_int<std::uint32_t>(trailer, 12) != kPackFormat)
+        return broken("trailer has another format version");
+    if (!all_zero(std::string_view{trailer}.substr(48, 8)))
+        return broken("trailer has other bytes than format 1");
     const auto count = get_int<std::uint32_t>(trailer, 8);
     const std::int64_t index_bytes = static_cast<std::int64_t>(count) * kIndexBytes;
     if (count == 0 || index_bytes > size) return broken("impossible number of chunks");
     const std::int64_t index_offset = size - kTrailerBytes - index_bytes;
-    if (get_int<std::uint64_t>(trailer, 0) != static_cast<std::uint64_t>(index_offset)) return broken("index is not where it should be");
+    if (get_int<std::uint64_t>(trailer, 0) != static_cast<std::uint64_t>(index_offset))
+        return broken("index is not where it should be");
 
     std::string index;
     if (auto got = read(index_offset, index_bytes, index); !got) return fail(std::move(got).error());
@@ -194,7 +209,8 @@ Result<std::vector<PackedChunk>> read_pack_index(std::int64_t size, const PackRe
                             .stored_size = get_int<std::uint32_t>(index, at + 40),
                             .size = get_int<std::uint32_t>(index, at + 44),
                             .zstd = codec == 1};
-        if (codec > 1 || !all_zero(std::string_view{index}.substr(at + 49, 7))) return broken("index has an unknown codec");
+        if (codec > 1 || !all_zero(std::string_view{index}.substr(at + 49, 7)))
+            return broken("index has an unknown codec");
         if (c.size < 1 || c.size > kChunkBytes || c.stored_size < 1 || c.stored_size > c.size)
             return broken("index has an impossible size");
         if (!c.zstd && c.stored_size != c.size) return broken("index has a plain chunk of two sizes");
@@ -216,7 +232,8 @@ Result<std::vector<PackedChunk>> verify_pack(const Digest& id, std::int64_t size
     std::int64_t at = 0;
     const auto take = [&](std::int64_t length) -> Result<void> {
         if (auto got = read(at, length, stored); !got) return got;
-        if (static_cast<std::int64_t>(stored.size()) != length) return fail(ErrorKind::malformed, "pack: cut short");
+        if (static_cast<std::int64_t>(stored.size()) != length)
+            return fail(ErrorKind::malformed, "pack: cut short");
         all.add(stored);
         at += length;
         return {};
@@ -227,7 +244,8 @@ Result<std::vector<PackedChunk>> verify_pack(const Digest& id, std::int64_t size
         if (auto good = codec.unpack(c, stored, plain); !good) return fail(std::move(good).error());
     }
     if (auto got = take(size - at); !got) return fail(std::move(got).error());
-    if (all.finish() != id) return fail(ErrorKind::malformed, "pack " + id.hex() + " has other content than its name says");
+    if (all.finish() != id)
+        return fail(ErrorKind::malformed, "pack " + id.hex() + " has other content than its name says");
     return index;
 }
 

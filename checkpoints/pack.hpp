@@ -1,5 +1,5 @@
-// Packs: up to 64 MiB of chunks in one file, with an index at the end, so that a pack can be checked and read without any
-// manifest. The byte layout is in docs/checkpoint-format.md.
+// Packs: up to 64 MiB of chunks in one file, with an index at the end, so that a pack can be checked and read
+// without any manifest. The byte layout is in docs/checkpoint-format.md.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -15,8 +15,8 @@ namespace gf::checkpoints {
 inline constexpr std::uint32_t kPackFormat = 1;
 inline constexpr std::int64_t kPackBytesMax = 64LL << 20;  // the whole file, header and index included
 
-/// Compresses chunks with zstd where that pays (at least 5 % smaller), otherwise keeps them plain. One context, reused; not
-/// for two threads at once.
+/// Compresses chunks with zstd where that pays (at least 5 % smaller), otherwise keeps them plain. One
+/// context, reused; not for two threads at once.
 class ChunkCodec {
  public:
     ChunkCodec();
@@ -38,7 +38,8 @@ class PackBuilder {
  public:
     using Write = std::function<Result<void>(std::string_view)>;
     explicit PackBuilder(Write write);
-    /// True if a chunk of that many stored bytes still fits below kPackBytesMax. An empty pack takes any chunk.
+    /// True if a chunk of that many stored bytes still fits below kPackBytesMax. An empty pack takes any
+    /// chunk.
     [[nodiscard]] bool fits(std::int64_t stored_size) const;
     [[nodiscard]] bool empty() const { return chunks_.empty(); }
     /// `stored` is what ChunkCodec made of the chunk. Errors: those of `write`.
@@ -57,11 +58,12 @@ class PackBuilder {
 /// Random access to the bytes of one pack.
 using PackRead = std::function<Result<void>(std::int64_t offset, std::int64_t length, std::string& out)>;
 
-/// The index of a pack of `size` bytes: header, trailer and index are read and checked, the chunks' bytes are not.
-/// Errors: `malformed` (which region), or those of `read`.
+/// The index of a pack of `size` bytes: header, trailer and index are read and checked, the chunks' bytes are
+/// not. Errors: `malformed` (which region), or those of `read`.
 Result<std::vector<PackedChunk>> read_pack_index(std::int64_t size, const PackRead& read);
 
-/// Reads a whole pack: its SHA-256 must be `id` and every chunk must unpack to its own name. Errors: `malformed`, or `read`'s.
+/// Reads a whole pack: its SHA-256 must be `id` and every chunk must unpack to its own name. Errors:
+/// `malformed`, or `read`'s.
 Result<std::vector<PackedChunk>> verify_pack(const Digest& id, std::int64_t size, const PackRead& read);
 
 }  // namespace gf::checkpoints

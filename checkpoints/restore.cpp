@@ -20,7 +20,9 @@ namespace {
 
 constexpr std::size_t kSuffix = 8;
 
-std::string prefix_for(const fs::path& target) { return ".tmp-restore-" + target.filename().string() + "-"; }
+std::string prefix_for(const fs::path& target) {
+    return ".tmp-restore-" + target.filename().string() + "-";
+}
 
 std::string random_suffix() {
     static constexpr std::string_view kDigits = "0123456789abcdef";
@@ -30,12 +32,14 @@ std::string random_suffix() {
     return out;
 }
 
-/// What a killed restore of the same target left. The fixed length keeps "ckpt" away from the left-overs of "ckpt-2".
+/// What a killed restore of the same target left. The fixed length keeps "ckpt" away from the left-overs of
+/// "ckpt-2".
 Result<void> remove_leftovers(const fs::path& target) {
     const std::string prefix = prefix_for(target);
     std::error_code error;
     std::vector<fs::path> found;
-    for (fs::directory_iterator it{target.parent_path(), error}; !error && it != fs::directory_iterator{}; it.increment(error)) {
+    for (fs::directory_iterator it{target.parent_path(), error}; !error && it != fs::directory_iterator{};
+         it.increment(error)) {
         const std::string name = it->path().filename().string();
         if (name.size() == prefix.size() + kSuffix && name.starts_with(prefix)) found.push_back(it->path());
     }
@@ -71,8 +75,14 @@ class Building {
 
 class Writing {
  public:
-    Writing(const Manifest& m, PackSource& source, const RestoreOptions& options, Disk& disk, const fs::path& folder)
-        : m_(m), contents_(m, source), options_(options), disk_(disk), folder_(folder), total_(total_bytes(m)) {}
+    Writing(const Manifest& m, PackSource& source, const RestoreOptions& options, Disk& disk,
+            const fs::path& folder)
+        : m_(m),
+          contents_(m, source),
+          options_(options),
+          disk_(disk),
+          folder_(folder),
+          total_(total_bytes(m)) {}
 
     Result<Restored> run() {
         // Folders are open to us until all is in them; sorted by path a parent comes before its children.
@@ -94,7 +104,8 @@ class Writing {
     Result<void> make_folder(const DirectoryEntry& d) {
         const fs::path path = at(d.path);
         if (auto done = disk_.make_directory(path); !done) return done;
-        if (::chmod(path.c_str(), static_cast<mode_t>(d.mode | 0700U)) != 0) return fail(disk_error(errno, "cannot set mode of", path));
+        if (::chmod(path.c_str(), static_cast<mode_t>(d.mode | 0700U)) != 0)
+            return fail(disk_error(errno, "cannot set mode of", path));
         return own(path);
     }
 
@@ -107,20 +118,25 @@ class Writing {
         for (std::size_t i = 0; i < f.chunks.size(); ++i) {
             if (options_.stop && options_.stop()) return fail(ErrorKind::conflict, "told to stop");
             if (auto got = contents_.next(f, plain_); !got) return got;
-            if (f.chunks.size() > 1) whole.add(plain_);  // of one chunk the two hashes are one, and it was checked
+            if (f.chunks.size() > 1)
+                whole.add(plain_);  // of one chunk the two hashes are one, and it was checked
             hole_at_end = plain_.find_first_not_of('\0') == std::string::npos;
             if (hole_at_end) {
-                if (::lseek(file->fd(), static_cast<off_t>(plain_.size()), SEEK_CUR) < 0) return fail(disk_error(errno, "cannot seek in", path));
+                if (::lseek(file->fd(), static_cast<off_t>(plain_.size()), SEEK_CUR) < 0)
+                    return fail(disk_error(errno, "cannot seek in", path));
             } else if (auto done = disk_.write(*file, plain_, path); !done) {
                 return done;
             }
             done_ += f.chunks[i].size;
             if (options_.progress) options_.progress(done_, total_);
         }
-        if (hole_at_end && ::ftruncate(file->fd(), static_cast<off_t>(f.size)) != 0) return fail(disk_error(errno, "cannot size", path));
-        if (f.chunks.size() > 1 && whole.finish() != f.sha256) return fail(ErrorKind::malformed, "file " + f.path + " does not have its hash");
+        if (hole_at_end && ::ftruncate(file->fd(), static_cast<off_t>(f.size)) != 0)
+            return fail(disk_error(errno, "cannot size", path));
+        if (f.chunks.size() > 1 && whole.finish() != f.sha256)
+            return fail(ErrorKind::malformed, "file " + f.path + " does not have its hash");
         if (auto done = own(path); !done) return done;
-        if (::fchmod(file->fd(), static_cast<mode_t>(f.mode)) != 0) return fail(disk_error(errno, "cannot set mode of", path));
+        if (::fchmod(file->fd(), static_cast<mode_t>(f.mode)) != 0)
+            return fail(disk_error(errno, "cannot set mode of", path));
         const timespec times[2] = {time_of(f.mtime_ns), time_of(f.mtime_ns)};
         if (::futimens(file->fd(), times) != 0) return fail(disk_error(errno, "cannot set time of", path));
         if (options_.durable) return disk_.sync(*file, path);
@@ -129,21 +145,27 @@ class Writing {
 
     Result<void> make_link(const SymlinkEntry& s) {
         const fs::path path = at(s.path);
-        if (::symlink(s.target.c_str(), path.c_str()) != 0) return fail(disk_error(errno, "cannot create link", path));
+        if (::symlink(s.target.c_str(), path.c_str()) != 0)
+            return fail(disk_error(errno, "cannot create link", path));
         const timespec times[2] = {time_of(s.mtime_ns), time_of(s.mtime_ns)};
-        if (::utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0) return fail(disk_error(errno, "cannot set time of", path));
+        if (::utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0)
+            return fail(disk_error(errno, "cannot set time of", path));
         return own(path);
     }
 
-    /// Times oldest first, as for files, since that orders the ctimes; then the modes that shut us out, deepest first.
+    /// Times oldest first, as for files, since that orders the ctimes; then the modes that shut us out,
+    /// deepest first.
     Result<void> finish_folders() {
         std::vector<const DirectoryEntry*> order;
         for (const DirectoryEntry& d : m_.directories) order.push_back(&d);
-        std::ranges::sort(order, {}, [](const DirectoryEntry* d) { return std::pair{d->mtime_ns, std::string_view{d->path}}; });
+        std::ranges::sort(order, {}, [](const DirectoryEntry* d) {
+            return std::pair{d->mtime_ns, std::string_view{d->path}};
+        });
         for (const DirectoryEntry* d : order) {
             const fs::path path = at(d->path);
             const timespec times[2] = {time_of(d->mtime_ns), time_of(d->mtime_ns)};
-            if (::utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0) return fail(disk_error(errno, "cannot set time of", path));
+            if (::utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0)
+                return fail(disk_error(errno, "cannot set time of", path));
             if (options_.durable)
                 if (auto done = disk_.sync_directory(path); !done) return done;
         }
@@ -161,7 +183,9 @@ class Writing {
         return {};
     }
 
-    [[nodiscard]] fs::path at(const std::string& relative) const { return relative.empty() ? folder_ : folder_ / relative; }
+    [[nodiscard]] fs::path at(const std::string& relative) const {
+        return relative.empty() ? folder_ : folder_ / relative;
+    }
 
     const Manifest& m_;
     Contents contents_;
@@ -196,8 +220,11 @@ Result<void> check(const Manifest& manifest) {
 
 }  // namespace
 
-Result<Restored> restore(const Manifest& manifest, PackSource& source, const fs::path& target, const RestoreOptions& options) {
-    if (!target.is_absolute() || !target.has_filename()) return fail(ErrorKind::invalid, "restore: the target must be absolute and without a slash at its end");
+Result<Restored> restore(const Manifest& manifest, PackSource& source, const fs::path& target,
+                         const RestoreOptions& options) {
+    if (!target.is_absolute() || !target.has_filename())
+        return fail(ErrorKind::invalid,
+                    "restore: the target must be absolute and without a slash at its end");
     if (auto ok = check(manifest); !ok) return fail(std::move(ok).error());
     Disk& disk = options.disk != nullptr ? *options.disk : Disk::real();
     if (auto done = remove_leftovers(target); !done) return fail(std::move(done).error());
@@ -207,7 +234,8 @@ Result<Restored> restore(const Manifest& manifest, PackSource& source, const fs:
     if (!restored) return restored;
     if (auto done = swap_in(disk, fresh.path(), target); !done) return fail(std::move(done).error());
     if (options.durable)
-        if (auto done = disk.sync_directory(target.parent_path()); !done) return fail(std::move(done).error());
+        if (auto done = disk.sync_directory(target.parent_path()); !done)
+            return fail(std::move(done).error());
     // Whatever `fresh` names now is the old content; its removal is the guard's.
     return restored;
 }
@@ -223,7 +251,8 @@ Result<Restored> verify_contents(const Manifest& manifest, PackSource& source) {
             if (auto got = contents.next(*f, plain); !got) return fail(std::move(got).error());
             whole.add(plain);
         }
-        if (whole.finish() != f->sha256) return fail(ErrorKind::malformed, "file " + f->path + " does not have its hash");
+        if (whole.finish() != f->sha256)
+            return fail(ErrorKind::malformed, "file " + f->path + " does not have its hash");
         ++out.files;
         out.bytes += f->size;
     }

@@ -26,12 +26,17 @@ namespace {
 constexpr int kDepthMax = 128;  // one descriptor per level is held while walking
 constexpr std::size_t kLeftOutMax = 100;
 
-std::int64_t nanos(const timespec& t) { return static_cast<std::int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec; }
+std::int64_t nanos(const timespec& t) {
+    return static_cast<std::int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
+}
 
-std::string joined(const std::string& folder, const std::string& name) { return folder.empty() ? name : folder + "/" + name; }
+std::string joined(const std::string& folder, const std::string& name) {
+    return folder.empty() ? name : folder + "/" + name;
+}
 
 bool is_below(std::string_view path, std::string_view folder) {
-    return folder.empty() || path == folder || (path.starts_with(folder) && path.size() > folder.size() && path[folder.size()] == '/');
+    return folder.empty() || path == folder ||
+           (path.starts_with(folder) && path.size() > folder.size() && path[folder.size()] == '/');
 }
 std::string_view base_name(std::string_view path) {
     const auto slash = path.rfind('/');
@@ -42,11 +47,14 @@ std::string parent_name(std::string_view path) {
     return slash == std::string_view::npos ? std::string{} : std::string{path.substr(0, slash)};
 }
 
-bool glob(const std::string& pattern, const std::string& text) { return ::fnmatch(pattern.c_str(), text.c_str(), FNM_PATHNAME) == 0; }
+bool glob(const std::string& pattern, const std::string& text) {
+    return ::fnmatch(pattern.c_str(), text.c_str(), FNM_PATHNAME) == 0;
+}
 
 /// A pattern with a slash inside is held against the path from the root, any other against the last name.
 bool matches(const std::string& pattern, const std::string& path) {
-    if (pattern.find('/') != std::string::npos) return glob(pattern.starts_with("/") ? pattern.substr(1) : pattern, path);
+    if (pattern.find('/') != std::string::npos)
+        return glob(pattern.starts_with("/") ? pattern.substr(1) : pattern, path);
     return glob(pattern, std::string{base_name(path)});
 }
 bool excluded(const ScanRules& rules, const std::string& path, bool folder) {
@@ -62,7 +70,8 @@ std::optional<std::string> number_in(const std::string& pattern, std::string_vie
     if (at == std::string::npos) return std::nullopt;
     const std::string_view head = std::string_view{pattern}.substr(0, at);
     const std::string_view tail = std::string_view{pattern}.substr(at + 3);
-    if (name.size() <= head.size() + tail.size() || !name.starts_with(head) || !name.ends_with(tail)) return std::nullopt;
+    if (name.size() <= head.size() + tail.size() || !name.starts_with(head) || !name.ends_with(tail))
+        return std::nullopt;
     const auto digits = name.substr(head.size(), name.size() - head.size() - tail.size());
     if (!std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; })) return std::nullopt;
     return std::string{digits};
@@ -81,7 +90,9 @@ class Walk {
             ::close(fd);
             return fail(disk_error(error, "cannot read folder", root_ / path));
         }
-        if (depth > kDepthMax) return fail(ErrorKind::invalid, "folders are nested more than 128 deep at " + (root_ / path).string());
+        if (depth > kDepthMax)
+            return fail(ErrorKind::invalid,
+                        "folders are nested more than 128 deep at " + (root_ / path).string());
         while (true) {
             errno = 0;
             const dirent* found = ::readdir(dir.get());
@@ -106,9 +117,13 @@ class Walk {
         }
         const bool is_folder = S_ISDIR(st.st_mode);
         const Wanted how = wanted(path);
-        if (how == Wanted::no || (how == Wanted::on_the_way && !is_folder) || excluded(rules_, path, is_folder)) return {};
+        if (how == Wanted::no || (how == Wanted::on_the_way && !is_folder) ||
+            excluded(rules_, path, is_folder))
+            return {};
         ScannedEntry e{.path = path,
-                       .type = is_folder ? EntryType::directory : S_ISLNK(st.st_mode) ? EntryType::symlink : EntryType::file,
+                       .type = is_folder             ? EntryType::directory
+                               : S_ISLNK(st.st_mode) ? EntryType::symlink
+                                                     : EntryType::file,
                        .partial = how == Wanted::on_the_way,
                        .mode = static_cast<std::uint32_t>(st.st_mode) & 0777U,
                        .inode = static_cast<std::uint64_t>(st.st_ino),
@@ -201,9 +216,12 @@ void obey_marker(Scan& scan, const ScanRules& rules) {
     for (const std::string& u : units)
         if (!u.empty()) beside.insert(parent_name(u));
     const auto named = [&](const std::string& path) {
-        return std::ranges::any_of(rules.unit, [&](const std::string& p) { return p.ends_with('/') && matches(p.substr(0, p.size() - 1), path); });
+        return std::ranges::any_of(rules.unit, [&](const std::string& p) {
+            return p.ends_with('/') && matches(p.substr(0, p.size() - 1), path);
+        });
     };
-    const bool names_given = std::ranges::any_of(rules.unit, [](const std::string& p) { return p.ends_with('/'); });
+    const bool names_given =
+        std::ranges::any_of(rules.unit, [](const std::string& p) { return p.ends_with('/'); });
     for (const ScannedEntry& e : scan.entries) {
         if (e.type != EntryType::directory || e.path.empty() || units.contains(e.path)) continue;
         // A folder on the way to a deeper unit is no unit itself.
@@ -215,7 +233,8 @@ void obey_marker(Scan& scan, const ScanRules& rules) {
     drop_folders(scan, without, "has no " + rules.marker + " yet");
     scan.units.assign(units.begin(), units.end());
     for (ScannedEntry& e : scan.entries) {
-        const bool inside = std::ranges::any_of(scan.units, [&](const std::string& u) { return is_below(e.path, u); });
+        const bool inside =
+            std::ranges::any_of(scan.units, [&](const std::string& u) { return is_below(e.path, u); });
         if (e.type == EntryType::directory && !inside) e.partial = true;
     }
 }
@@ -229,7 +248,8 @@ void obey_sets(Scan& scan, const ScanRules& rules) {
     const auto set_of = [&](const ScannedEntry& e) -> std::optional<std::pair<std::string, std::size_t>> {
         if (e.type == EntryType::directory) return std::nullopt;
         for (std::size_t i = 0; i < patterns.size(); ++i)
-            if (const auto n = number_in(patterns[i], base_name(e.path))) return std::pair{joined(parent_name(e.path), *n), i};
+            if (const auto n = number_in(patterns[i], base_name(e.path)))
+                return std::pair{joined(parent_name(e.path), *n), i};
         return std::nullopt;
     };
     for (const ScannedEntry& e : scan.entries)
@@ -286,7 +306,8 @@ Result<Scan> scan_folder(const fs::path& root, const ScanRules& rules) {
     Scan scan = std::move(walk.scan);
     std::ranges::sort(scan.entries, {}, &ScannedEntry::path);
     for (const std::string& path : effective.only) {
-        const bool found = std::ranges::any_of(scan.entries, [&](const ScannedEntry& e) { return e.path == path; });
+        const bool found =
+            std::ranges::any_of(scan.entries, [&](const ScannedEntry& e) { return e.path == path; });
         if (!found) return fail(ErrorKind::not_found, (root / path).string() + " is not there");
     }
     if (!rules.incomplete.empty()) obey_incomplete(scan, rules.incomplete);
@@ -309,7 +330,8 @@ bool unchanged(const Scan& before, const Scan& after) {
             continue;
         }
         if (old != before.entries.end() && old->path <= now.path) return false;  // changed, or gone
-        const bool in_unit = std::ranges::any_of(before.units, [&](const std::string& u) { return is_below(now.path, u); });
+        const bool in_unit =
+            std::ranges::any_of(before.units, [&](const std::string& u) { return is_below(now.path, u); });
         if (before.units.empty() || in_unit) return false;
     }
     return old == before.entries.end();
@@ -324,7 +346,8 @@ Result<File> open_below(const File& root, const std::string& path) {
         const std::string part = path.substr(start, slash == std::string::npos ? slash : slash - start);
         const int flags = slash == std::string::npos ? O_RDONLY | O_NONBLOCK : O_RDONLY | O_DIRECTORY;
         File next{::openat(folder, part.c_str(), flags | O_NOFOLLOW | O_CLOEXEC)};
-        if (!next.is_open()) return fail(disk_error(errno == ELOOP || errno == ENOTDIR ? ENOENT : errno, "cannot open", path));
+        if (!next.is_open())
+            return fail(disk_error(errno == ELOOP || errno == ENOTDIR ? ENOENT : errno, "cannot open", path));
         at = std::move(next);
         folder = at.fd();
         if (slash == std::string::npos) return at;

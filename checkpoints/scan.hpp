@@ -1,4 +1,5 @@
-// One look at a folder: what is in it and which of it belongs to complete checkpoints. The quiet rule compares two looks.
+// One look at a folder: what is in it and which of it belongs to complete checkpoints. The quiet rule
+// compares two looks.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -13,47 +14,48 @@ namespace gf::checkpoints {
 enum class EntryType : std::uint8_t { file, directory, symlink };
 
 struct ScannedEntry {
-    std::string path;               // relative; "" = the root
+    std::string path;  // relative; "" = the root
     EntryType type{EntryType::file};
-    bool partial{false};            // a folder of which not everything was taken: its times say nothing
-    std::uint32_t mode{0};          // permission bits
+    bool partial{false};    // a folder of which not everything was taken: its times say nothing
+    std::uint32_t mode{0};  // permission bits
     std::uint64_t inode{0};
-    std::int64_t size{0};           // of files
+    std::int64_t size{0};  // of files
     std::int64_t mtime_ns{0};
     std::int64_t ctime_ns{0};
-    std::string target;             // of symlinks
+    std::string target;  // of symlinks
     friend bool operator==(const ScannedEntry&, const ScannedEntry&) = default;
 };
 
 struct Scan {
-    std::vector<ScannedEntry> entries;   // sorted by path
-    std::vector<std::string> units;      // folders that hold the completion marker; "" = the root
-    std::vector<std::string> left_out;   // folders and sets that are not complete
+    std::vector<ScannedEntry> entries;  // sorted by path
+    std::vector<std::string> units;     // folders that hold the completion marker; "" = the root
+    std::vector<std::string> left_out;  // folders and sets that are not complete
     int special_files{0};
-    bool moved{false};                   // something vanished while we looked
-    bool complete{true};                 // false = by marker or `incomplete`, nothing here is whole yet
+    bool moved{false};    // something vanished while we looked
+    bool complete{true};  // false = by marker or `incomplete`, nothing here is whole yet
 };
 
 struct ScanRules {
-    std::vector<std::string> only;       // relative paths; empty = all
+    std::vector<std::string> only;  // relative paths; empty = all
     std::string marker;
     std::string incomplete;
     std::vector<std::string> unit;
     std::vector<std::string> exclude;
 };
 
-/// Errors: `not_found` (no such folder, or a path of `only` is missing), `invalid` (deeper than 128 folders, more than
-/// kEntriesMax entries, unsafe `only`), `io` (a folder that cannot be read). Never follows a link below `root`.
+/// Errors: `not_found` (no such folder, or a path of `only` is missing), `invalid` (deeper than 128 folders,
+/// more than kEntriesMax entries, unsafe `only`), `io` (a folder that cannot be read). Never follows a link
+/// below `root`.
 ///
-/// marker: a folder that holds a file of this name is a unit; folders beside it without the file are left out, as are
-/// folders beside no unit at all as long as there is no unit anywhere. incomplete: a folder that holds this name is left out.
-/// unit: names with {n} (decimal digits): files of a folder that match with one n belong together, sets with a member
-/// missing are left out; "name/" patterns name unit folders, which limits `marker` to them. exclude: "name/" folders, "*.tmp" at
-/// any depth, "a/b" from the root.
+/// marker: a folder that holds a file of this name is a unit; folders beside it without the file are left
+/// out, as are folders beside no unit at all as long as there is no unit anywhere. incomplete: a folder that
+/// holds this name is left out. unit: names with {n} (decimal digits): files of a folder that match with one
+/// n belong together, sets with a member missing are left out; "name/" patterns name unit folders, which
+/// limits `marker` to them. exclude: "name/" folders, "*.tmp" at any depth, "a/b" from the root.
 Result<Scan> scan_folder(const std::filesystem::path& root, const ScanRules& rules);
 
-/// True if nothing that `before` took has changed in `after`. New folders beside complete units do not count as change:
-/// the trainer may write the next checkpoint while we read the last one.
+/// True if nothing that `before` took has changed in `after`. New folders beside complete units do not count
+/// as change: the trainer may write the next checkpoint while we read the last one.
 [[nodiscard]] bool unchanged(const Scan& before, const Scan& after);
 
 /// Opens a file below an open root without following any link on the way. Errors as disk_error.

@@ -22,13 +22,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A chunk of an old pack is stored again when the previous generation used less than this share of that pack. Otherwise one
-// long-lived chunk would keep 64 MiB alive for ever; one generation later the old pack can go. Small packs waste nothing
-// worth the traffic.
+// A chunk of an old pack is stored again when the previous generation used less than this share of that pack.
+// Otherwise one long-lived chunk would keep 64 MiB alive for ever; one generation later the old pack can go.
+// Small packs waste nothing worth the traffic.
 constexpr std::int64_t kUsedPercentMin = 30;
 constexpr std::int64_t kSmallPack = kChunkBytes;
-// A file whose times are younger than this when it was read may be written again without a new time (the kernel's file clock
-// ticks every few milliseconds, some network file systems count whole seconds), so SnapshotMemory does not trust it.
+// A file whose times are younger than this when it was read may be written again without a new time (the
+// kernel's file clock ticks every few milliseconds, some network file systems count whole seconds), so
+// SnapshotMemory does not trust it.
 constexpr std::int64_t kSettledNs = 2'000'000'000;
 
 constexpr std::string_view kWriting = ".tmp-pack";
@@ -48,9 +49,12 @@ struct Place {
     PackedChunk chunk;
 };
 
-Error moved(const std::string& what) { return Error{.kind = ErrorKind::conflict, .message = what + " while it was read; try again"}; }
+Error moved(const std::string& what) {
+    return Error{.kind = ErrorKind::conflict, .message = what + " while it was read; try again"};
+}
 
-/// The packs of one snapshot in its spool folder. Removes what it wrote, and the folder if nothing else is in it, unless kept.
+/// The packs of one snapshot in its spool folder. Removes what it wrote, and the folder if nothing else is in
+/// it, unless kept.
 class Spool {
  public:
     Spool(fs::path folder, Disk& disk) : folder_(std::move(folder)), disk_(disk) {}
@@ -110,7 +114,9 @@ class Spool {
 class Taking {
  public:
     Taking(const SnapshotRequest& request, Disk& disk)
-        : request_(request), spool_(request.spool, disk), buffer_(static_cast<std::size_t>(kChunkBytes), '\0') {
+        : request_(request),
+          spool_(request.spool, disk),
+          buffer_(static_cast<std::size_t>(kChunkBytes), '\0') {
         learn_previous();
     }
 
@@ -122,13 +128,17 @@ class Taking {
         std::vector<const ScannedEntry*> files;
         for (const ScannedEntry& e : scan.entries)
             if (e.type == EntryType::file) files.push_back(&e);
-        std::ranges::sort(files, {}, [](const ScannedEntry* e) { return std::pair{e->mtime_ns, std::string_view{e->path}}; });
+        std::ranges::sort(files, {}, [](const ScannedEntry* e) {
+            return std::pair{e->mtime_ns, std::string_view{e->path}};
+        });
         for (const ScannedEntry* e : files)
             if (auto done = take_file(*e); !done) return fail(std::move(done).error());
         if (auto done = spool_.finish_pack(); !done) return fail(std::move(done).error());
 
         auto again = scan_folder(request_.root, rules);
-        if (!again) return fail(again.error().kind == ErrorKind::not_found ? moved("the folder vanished") : std::move(again).error());
+        if (!again)
+            return fail(again.error().kind == ErrorKind::not_found ? moved("the folder vanished")
+                                                                   : std::move(again).error());
         if (!unchanged(scan, *again)) return fail(moved("the folder changed"));
         return result(scan);
     }
@@ -140,7 +150,9 @@ class Taking {
         for (const PackEntry& p : previous->packs) {
             std::int64_t used = 0;
             for (const PackedChunk& c : p.chunks) used += c.stored_size;
-            if (p.attempt > request_.attempt || (p.size > kSmallPack && used * 100 < p.size * kUsedPercentMin)) continue;
+            if (p.attempt > request_.attempt ||
+                (p.size > kSmallPack && used * 100 < p.size * kUsedPercentMin))
+                continue;
             for (const PackedChunk& c : p.chunks) known_.emplace(c.sha256, Place{.pack = &p, .chunk = c});
         }
     }
@@ -157,7 +169,12 @@ class Taking {
             return fail(std::move(file).error());
         }
         if (!is_still(*file, e)) return fail(moved(e.path + " changed"));
-        FileEntry entry{.path = e.path, .mode = e.mode, .mtime_ns = e.mtime_ns, .size = e.size, .sha256 = {}, .chunks = {}};
+        FileEntry entry{.path = e.path,
+                        .mode = e.mode,
+                        .mtime_ns = e.mtime_ns,
+                        .size = e.size,
+                        .sha256 = {},
+                        .chunks = {}};
         Sha256 whole;
         for (std::int64_t at = 0; at < e.size;) {
             if (request_.wait && !request_.wait(Millis{0})) return fail(ErrorKind::conflict, "told to stop");
@@ -165,7 +182,8 @@ class Taking {
             auto got = read(*file, wanted, e.path);
             if (!got) return fail(std::move(got).error());
             if (*got != wanted) return fail(moved(e.path + " became shorter"));
-            const std::string_view plain = std::string_view{buffer_}.substr(0, static_cast<std::size_t>(wanted));
+            const std::string_view plain =
+                std::string_view{buffer_}.substr(0, static_cast<std::size_t>(wanted));
             if (e.size > kChunkBytes) whole.add(plain);  // of one chunk the two hashes are one
             auto chunk = take_chunk(plain);
             if (!chunk) return fail(std::move(chunk).error());
@@ -185,26 +203,33 @@ class Taking {
         const auto at = request_.memory->files.find(e.path);
         if (at == request_.memory->files.end()) return nullptr;
         const SnapshotMemory::Seen& seen = at->second;
-        if (seen.inode != e.inode || seen.size != e.size || seen.mtime_ns != e.mtime_ns || seen.ctime_ns != e.ctime_ns) return nullptr;
-        const bool stored = std::ranges::all_of(seen.entry.chunks, [&](const ChunkRef& c) { return known_.contains(c.sha256); });
+        if (seen.inode != e.inode || seen.size != e.size || seen.mtime_ns != e.mtime_ns ||
+            seen.ctime_ns != e.ctime_ns)
+            return nullptr;
+        const bool stored = std::ranges::all_of(seen.entry.chunks,
+                                                [&](const ChunkRef& c) { return known_.contains(c.sha256); });
         return stored ? &seen.entry : nullptr;
     }
 
     static bool is_still(const File& file, const ScannedEntry& e) {
         struct stat st{};
         if (::fstat(file.fd(), &st) != 0) return false;
-        const auto nanos = [](const timespec& t) { return static_cast<std::int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec; };
-        return S_ISREG(st.st_mode) && static_cast<std::uint64_t>(st.st_ino) == e.inode && st.st_size == e.size &&
-               nanos(st.st_mtim) == e.mtime_ns && nanos(st.st_ctim) == e.ctime_ns;
+        const auto nanos = [](const timespec& t) {
+            return static_cast<std::int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
+        };
+        return S_ISREG(st.st_mode) && static_cast<std::uint64_t>(st.st_ino) == e.inode &&
+               st.st_size == e.size && nanos(st.st_mtim) == e.mtime_ns && nanos(st.st_ctim) == e.ctime_ns;
     }
 
     Result<std::int64_t> read(const File& file, std::int64_t wanted, const std::string& path) {
         std::int64_t have = 0;
         while (have < wanted) {
-            const ssize_t n = ::read(file.fd(), buffer_.data() + have, static_cast<std::size_t>(wanted - have));
+            const ssize_t n =
+                ::read(file.fd(), buffer_.data() + have, static_cast<std::size_t>(wanted - have));
             if (n < 0 && errno == EINTR) continue;
             // A read never meets a full disk; whatever this is, it is a file that cannot be read.
-            if (n < 0) return fail(ErrorKind::io, disk_error(errno, "cannot read", request_.root / path).message);
+            if (n < 0)
+                return fail(ErrorKind::io, disk_error(errno, "cannot read", request_.root / path).message);
             if (n == 0) break;
             have += n;
         }
@@ -255,8 +280,10 @@ class Taking {
         manifest_.step = request_.step;
         manifest_.created_at_ms = unix_millis(request_.now);
         for (const ScannedEntry& e : scan.entries) {
-            if (e.type == EntryType::directory) manifest_.directories.push_back({.path = e.path, .mode = e.mode, .mtime_ns = e.mtime_ns});
-            if (e.type == EntryType::symlink) manifest_.symlinks.push_back({.path = e.path, .target = e.target, .mtime_ns = e.mtime_ns});
+            if (e.type == EntryType::directory)
+                manifest_.directories.push_back({.path = e.path, .mode = e.mode, .mtime_ns = e.mtime_ns});
+            if (e.type == EntryType::symlink)
+                manifest_.symlinks.push_back({.path = e.path, .target = e.target, .mtime_ns = e.mtime_ns});
         }
         std::ranges::sort(manifest_.files, {}, &FileEntry::path);
         list_packs();
@@ -286,16 +313,22 @@ class Taking {
         for (const ScannedEntry& e : scan.entries) {
             if (e.type != EntryType::file || std::max(e.mtime_ns, e.ctime_ns) > now - kSettledNs) continue;
             const auto entry = std::ranges::lower_bound(manifest_.files, e.path, {}, &FileEntry::path);
-            files.emplace(e.path, SnapshotMemory::Seen{.inode = e.inode, .size = e.size, .mtime_ns = e.mtime_ns,
-                                                       .ctime_ns = e.ctime_ns, .entry = *entry});
+            files.emplace(e.path, SnapshotMemory::Seen{.inode = e.inode,
+                                                       .size = e.size,
+                                                       .mtime_ns = e.mtime_ns,
+                                                       .ctime_ns = e.ctime_ns,
+                                                       .entry = *entry});
         }
         request_.memory->files = std::move(files);
     }
 
     [[nodiscard]] bool same_as_previous() const {
         const Manifest* previous = request_.previous;
-        if (previous == nullptr || previous->kind != manifest_.kind || previous->task != manifest_.task) return false;
-        const auto same_folder = [](const DirectoryEntry& a, const DirectoryEntry& b) { return a.path == b.path && a.mode == b.mode; };
+        if (previous == nullptr || previous->kind != manifest_.kind || previous->task != manifest_.task)
+            return false;
+        const auto same_folder = [](const DirectoryEntry& a, const DirectoryEntry& b) {
+            return a.path == b.path && a.mode == b.mode;
+        };
         return previous->files == manifest_.files && previous->symlinks == manifest_.symlinks &&
                std::ranges::equal(previous->directories, manifest_.directories, same_folder);
     }
@@ -319,35 +352,44 @@ Result<void> check_request(const SnapshotRequest& r) {
     const fs::path root = fs::weakly_canonical(r.root, error);
     const fs::path spool = fs::weakly_canonical(r.spool, error);
     if (error) return bad("cannot resolve root and spool: " + error.message());
-    const bool all = r.only.empty() || std::ranges::any_of(r.only, [](const std::string& o) { return o == "." || o == "./"; });
+    const bool all = r.only.empty() ||
+                     std::ranges::any_of(r.only, [](const std::string& o) { return o == "." || o == "./"; });
     std::vector<fs::path> taken;
-    if (all) taken.push_back(root);
-    else for (const std::string& o : r.only) taken.push_back((root / o).lexically_normal());
+    if (all)
+        taken.push_back(root);
+    else
+        for (const std::string& o : r.only) taken.push_back((root / o).lexically_normal());
     for (const fs::path& t : taken) {
         const fs::path relative = spool.lexically_relative(t);
-        if (!relative.empty() && *relative.begin() != "..") return bad("the spool lies in the folder that is to be taken");
+        if (!relative.empty() && *relative.begin() != "..")
+            return bad("the spool lies in the folder that is to be taken");
     }
     if (r.attempt < 1) return bad("attempt must be 1 or more");
     return {};
 }
 
 bool has_content(const Scan& scan) {
-    return std::ranges::any_of(scan.entries, [](const ScannedEntry& e) { return e.type != EntryType::directory; });
+    return std::ranges::any_of(scan.entries,
+                               [](const ScannedEntry& e) { return e.type != EntryType::directory; });
 }
 
-/// The first scan that can be relied on: complete, and equal to the one before unless a unit says that it is complete. A
-/// marker in the root itself proves nothing while the files beside it are written anew, so there stillness is asked as well.
-Result<Scan> settled_scan(const SnapshotRequest& r, const ScanRules& rules, const std::function<bool(Millis)>& wait) {
+/// The first scan that can be relied on: complete, and equal to the one before unless a unit says that it is
+/// complete. A marker in the root itself proves nothing while the files beside it are written anew, so there
+/// stillness is asked as well.
+Result<Scan> settled_scan(const SnapshotRequest& r, const ScanRules& rules,
+                          const std::function<bool(Millis)>& wait) {
     std::optional<Scan> before;
     for (int i = 0; i < std::max(r.scans_max, 2); ++i) {
         auto scan = scan_folder(r.root, rules);
         if (!scan) return scan;
         if (!scan->complete && !scan->moved && i > 0)
-            return fail(ErrorKind::not_found, "nothing complete in " + r.root.string() + ": " +
-                                                  (scan->left_out.empty() ? std::string{} : scan->left_out.back()));
+            return fail(ErrorKind::not_found,
+                        "nothing complete in " + r.root.string() + ": " +
+                            (scan->left_out.empty() ? std::string{} : scan->left_out.back()));
         const bool marked = !scan->units.empty() && !scan->units.front().empty();
         if (scan->complete && !scan->moved && (marked || (before && unchanged(*before, *scan)))) {
-            if (!has_content(*scan) && !r.allow_empty) return fail(ErrorKind::not_found, "nothing to take in " + r.root.string());
+            if (!has_content(*scan) && !r.allow_empty)
+                return fail(ErrorKind::not_found, "nothing to take in " + r.root.string());
             return scan;
         }
         before = *std::move(scan);
@@ -370,7 +412,8 @@ Result<Snapshot> take_snapshot(const SnapshotRequest& request) {
         std::this_thread::sleep_for(time);
         return true;
     };
-    auto scan = settled_scan(request, rules, request.wait ? request.wait : std::function<bool(Millis)>{sleep});
+    auto scan =
+        settled_scan(request, rules, request.wait ? request.wait : std::function<bool(Millis)>{sleep});
     if (!scan) return fail(std::move(scan).error());
     if (auto done = disk.make_directory(request.spool); !done) {
         // `not_found` would tell the caller that there is nothing to take yet.
@@ -402,8 +445,11 @@ void discard(Snapshot& snapshot) {
 Result<void> clear_spool(const fs::path& spool) {
     std::error_code error;
     std::vector<fs::path> found;
-    for (fs::directory_iterator it{spool, error}; !error && it != fs::directory_iterator{}; it.increment(error)) found.push_back(it->path());
-    if (error && error != std::errc::no_such_file_or_directory) return fail(disk_error(error.value(), "cannot read folder", spool));
+    for (fs::directory_iterator it{spool, error}; !error && it != fs::directory_iterator{};
+         it.increment(error))
+        found.push_back(it->path());
+    if (error && error != std::errc::no_such_file_or_directory)
+        return fail(disk_error(error.value(), "cannot read folder", spool));
     for (const fs::path& path : found) {
         if (path.extension() != ".pack" && path.filename() != kWriting) continue;
         fs::remove(path, error);

@@ -1,5 +1,5 @@
-// Every step of storing a generation fails once and is the last thing that a process does once. Two models of the crash: the
-// process dies (what was written stays), and the power goes (what was not synced is gone).
+// Every step of storing a generation fails once and is the last thing that a process does once. Two models of
+// the crash: the process dies (what was written stays), and the power goes (what was not synced is gone).
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Loses at the crash what was not synced: the content of a file that was not, and a name whose folder was not. The worst
-/// that a journalling file system may do within POSIX.
+/// Loses at the crash what was not synced: the content of a file that was not, and a name whose folder was
+/// not. The worst that a journalling file system may do within POSIX.
 class PowerDisk final : public Disk {
  public:
     int dies_at{0};
@@ -112,14 +112,21 @@ struct Candidate {
             auto writer = (*store)->begin_pack(kJob, 1, id);
             if (!writer) return fail(std::move(writer).error());
             for (std::size_t at = 0; at < bytes.size(); at += 65'536)
-                if (auto done = (*writer)->append(std::string_view{bytes}.substr(at, 65'536)); !done) return done;
+                if (auto done = (*writer)->append(std::string_view{bytes}.substr(at, 65'536)); !done)
+                    return done;
             if (auto done = (*writer)->commit(); !done) return fail(std::move(done).error());
         }
-        if (auto done = (*store)->put_manifest(kJob, kTask, 1, snapshot.encoded); !done) return fail(std::move(done).error());
-        return (*store)->put_seal(kJob, {.task = kTask.get(), .generation = 1, .attempt = 1, .step = 7, .manifest = snapshot.digest, .committed_at_ms = 1});
+        if (auto done = (*store)->put_manifest(kJob, kTask, 1, snapshot.encoded); !done)
+            return fail(std::move(done).error());
+        return (*store)->put_seal(kJob, {.task = kTask.get(),
+                                         .generation = 1,
+                                         .attempt = 1,
+                                         .step = 7,
+                                         .manifest = snapshot.digest,
+                                         .committed_at_ms = 1});
     }
-    /// Whole or not there: a pack that is listed is good, a manifest that is listed can be read to the end, a seal names a
-    /// whole generation, and storing again brings everything.
+    /// Whole or not there: a pack that is listed is good, a manifest that is listed can be read to the end, a
+    /// seal names a whole generation, and storing again brings everything.
     void check_after_crash(const fs::path& root) const {
         auto store = FileStore::open(root);
         REQUIRE(store);
@@ -136,7 +143,8 @@ struct Candidate {
         auto reopened = FileStore::open(root);
         CHECK(verify_generation(**reopened, kJob, snapshot.digest));
         CHECK((*reopened)->list_seals(kJob)->size() == 1);
-        for (const auto& entry : fs::recursive_directory_iterator{root}) CHECK_FALSE(entry.path().filename().string().starts_with(".tmp-"));
+        for (const auto& entry : fs::recursive_directory_iterator{root})
+            CHECK_FALSE(entry.path().filename().string().starts_with(".tmp-"));
     }
 };
 
@@ -161,7 +169,9 @@ TEST_CASE("the daemon dies at any step of storing a generation: each thing is wh
     }
 }
 
-TEST_CASE("the power goes at any step of storing a generation: what was acknowledged is there, the rest whole or not") {
+TEST_CASE(
+    "the power goes at any step of storing a generation: what was acknowledged is there, the rest whole or "
+    "not") {
     const Candidate candidate;
     PowerDisk counting;
     REQUIRE(candidate.store_in(candidate.work / "count", counting));
@@ -188,7 +198,9 @@ TEST_CASE("the power goes at any step of storing a generation: what was acknowle
     }
 }
 
-TEST_CASE("a full or failing disk at any step is told as such, keeps the old generation, and is over when there is space") {
+TEST_CASE(
+    "a full or failing disk at any step is told as such, keeps the old generation, and is over when there is "
+    "space") {
     const Candidate candidate;
     FaultDisk counting;
     REQUIRE(candidate.store_in(candidate.work / "count", counting));
@@ -204,7 +216,8 @@ TEST_CASE("a full or failing disk at any step is told as such, keeps the old gen
             REQUIRE_FALSE(result);
             CHECK(result.error().kind == (error == ENOSPC ? ErrorKind::full : ErrorKind::io));
             if (fs::exists(root))
-                for (const auto& entry : fs::recursive_directory_iterator{root}) CHECK_FALSE(entry.path().filename().string().starts_with(".tmp-"));
+                for (const auto& entry : fs::recursive_directory_iterator{root})
+                    CHECK_FALSE(entry.path().filename().string().starts_with(".tmp-"));
             candidate.check_after_crash(root);
         }
     }
@@ -245,7 +258,8 @@ TEST_CASE("quarantine and publishing survive a death at any step") {
     const Candidate candidate;
     const auto run = [&](const fs::path& root, Disk& disk) -> bool {
         auto store = FileStore::open(root, &disk);
-        return store && (*store)->publish_output(kJob, kTask, candidate.snapshot.digest) && (*store)->quarantine(kJob, candidate.snapshot.digest, "test");
+        return store && (*store)->publish_output(kJob, kTask, candidate.snapshot.digest) &&
+               (*store)->quarantine(kJob, candidate.snapshot.digest, "test");
     };
     FaultDisk counting;
     const fs::path first = candidate.work / "q0";

@@ -19,7 +19,7 @@ TEST_CASE("only 64 lower-case hexadecimal digits are a digest") {
     CHECK(Digest::from_hex(good)->hex() == good);
     std::string upper = good;
     for (char& c : upper) c = static_cast<char>(c >= 'a' && c <= 'f' ? c - 32 : c);
-    for (const std::string& bad : {std::string{}, good.substr(1), good + "0", upper, "g" + good.substr(1), "../../../" + good.substr(9),
-                                   good.substr(0, 63) + std::string(1, '\0')})
+    for (const std::string& bad : {std::string{}, good.substr(1), good + "0", upper, "g" + good.substr(1),
+                                   "../../../" + good.substr(9), good.substr(0, 63) + std::string(1, '\0')})
         CHECK_FALSE(Digest::from_hex(bad));
 }

@@ -8,9 +8,12 @@ using namespace gf::checkpoints::test;
 
 namespace {
 
-Digest digest_of(int n) { return sha256("chunk " + std::to_string(n)); }
+Digest digest_of(int n) {
+    return sha256("chunk " + std::to_string(n));
+}
 
-/// Two folders, a file of two chunks, one of one chunk shared with it, an empty one, a link; two packs of two attempts.
+/// Two folders, a file of two chunks, one of one chunk shared with it, an empty one, a link; two packs of two
+/// attempts.
 Manifest sample() {
     Manifest m;
     m.job = kJob.get();
@@ -18,14 +21,28 @@ Manifest sample() {
     m.attempt = 3;
     m.step = 1200;
     m.created_at_ms = 1'700'000'000'000;
-    m.directories = {{.path = "", .mode = 0755, .mtime_ns = 5}, {.path = "sub", .mode = 0700, .mtime_ns = -6}};
-    m.files = {{.path = "big", .mode = 0644, .mtime_ns = 1, .size = kChunkBytes + 10, .sha256 = digest_of(99),
+    m.directories = {{.path = "", .mode = 0755, .mtime_ns = 5},
+                     {.path = "sub", .mode = 0700, .mtime_ns = -6}};
+    m.files = {{.path = "big",
+                .mode = 0644,
+                .mtime_ns = 1,
+                .size = kChunkBytes + 10,
+                .sha256 = digest_of(99),
                 .chunks = {{digest_of(1), kChunkBytes}, {digest_of(2), 10}}},
                {.path = "empty", .mode = 0600, .mtime_ns = 2, .size = 0, .sha256 = sha256(""), .chunks = {}},
-               {.path = "sub/small", .mode = 0644, .mtime_ns = 3, .size = 10, .sha256 = digest_of(2), .chunks = {{digest_of(2), 10}}}};
+               {.path = "sub/small",
+                .mode = 0644,
+                .mtime_ns = 3,
+                .size = 10,
+                .sha256 = digest_of(2),
+                .chunks = {{digest_of(2), 10}}}};
     m.symlinks = {{.path = "sub/link", .target = "../big", .mtime_ns = 4}};
-    m.packs = {{.id = digest_of(10), .size = 5000, .attempt = 1, .chunks = {{digest_of(1), 16, 3000, kChunkBytes, true}}},
-               {.id = digest_of(11), .size = 500, .attempt = 3, .chunks = {{digest_of(2), 100, 10, 10, false}}}};
+    m.packs = {
+        {.id = digest_of(10),
+         .size = 5000,
+         .attempt = 1,
+         .chunks = {{digest_of(1), 16, 3000, kChunkBytes, true}}},
+        {.id = digest_of(11), .size = 500, .attempt = 3, .chunks = {{digest_of(2), 100, 10, 10, false}}}};
     return m;
 }
 
@@ -58,7 +75,8 @@ TEST_CASE("names that are not UTF-8 are kept exactly") {
     Manifest m = sample();
     m.symlinks[0].target = "a\xFF\xFE";
     m.directories[1].path = "sub";
-    m.files.push_back({.path = "\xC3(", .mode = 0644, .mtime_ns = 1, .size = 0, .sha256 = sha256(""), .chunks = {}});
+    m.files.push_back(
+        {.path = "\xC3(", .mode = 0644, .mtime_ns = 1, .size = 0, .sha256 = sha256(""), .chunks = {}});
     const auto bytes = encode_manifest(m);
     REQUIRE(bytes);
     CHECK(bytes->find("\"path_hex\":\"c328\"") != std::string::npos);
@@ -99,13 +117,17 @@ TEST_CASE("every manifest that does not hold together is refused, and the messag
         {"empty file with a hash", [](Manifest& m) { m.files[1].sha256 = digest_of(5); }, "nothing"},
         {"one chunk, two hashes", [](Manifest& m) { m.files[2].sha256 = digest_of(5); }, "another hash"},
         {"chunk in no pack", [](Manifest& m) { m.packs.pop_back(); }, "no listed pack"},
-        {"chunk in two packs", [](Manifest& m) { m.packs[0].chunks.push_back({digest_of(2), 4000, 10, 10, false}); }, "two places"},
-        {"chunk in no file", [](Manifest& m) { m.packs[0].chunks.push_back({digest_of(7), 4000, 10, 10, false}); }, "in no file"},
-        {"chunk of another size", [](Manifest& m) { m.packs[1].chunks[0].size = m.packs[1].chunks[0].stored_size = 11; }, "two sizes"},
+        {"chunk in two packs",
+         [](Manifest& m) { m.packs[0].chunks.push_back({digest_of(2), 4000, 10, 10, false}); }, "two places"},
+        {"chunk in no file",
+         [](Manifest& m) { m.packs[0].chunks.push_back({digest_of(7), 4000, 10, 10, false}); }, "in no file"},
+        {"chunk of another size",
+         [](Manifest& m) { m.packs[1].chunks[0].size = m.packs[1].chunks[0].stored_size = 11; }, "two sizes"},
         {"overlap with header", [](Manifest& m) { m.packs[0].chunks[0].offset = 15; }, "overlap"},
         {"outside of pack", [](Manifest& m) { m.packs[1].chunks[0].offset = 491; }, "outside"},
         {"offset wraps", [](Manifest& m) { m.packs[1].chunks[0].offset = INT64_MAX; }, "outside"},
-        {"stored larger than plain", [](Manifest& m) { m.packs[1].chunks[0].stored_size = 11; }, "impossible"},
+        {"stored larger than plain", [](Manifest& m) { m.packs[1].chunks[0].stored_size = 11; },
+         "impossible"},
         {"plain of two sizes", [](Manifest& m) { m.packs[0].chunks[0].zstd = false; }, "impossible"},
         {"pack of a later attempt", [](Manifest& m) { m.packs[1].attempt = 4; }, "attempt 4"},
         {"pack of attempt 0", [](Manifest& m) { m.packs[0].attempt = 0; }, "attempt 0"},
@@ -135,16 +157,40 @@ TEST_CASE("only the canonical text is a manifest") {
         return out.replace(at, from.size(), to);
     };
     const std::string bad[] = {
-        "", "{}", "[]", "null", "{", good + " ", " " + good, good + good, "\xEF\xBB\xBF" + good,
-        with("\"format\":1", "\"format\":2"), with("\"format\":1,", ""), with("\"format\":1", "\"format\":1.0"),
-        with("\"format\":1", "\"format\":1,\"format\":1"), with("\"attempt\":3", "\"attempt\":3,\"b\":1"),
-        with("\"attempt\":3", "\"attempt\":03"), with("\"attempt\":3", "\"attempt\":4294967299"), with("\"attempt\":3", "\"attempt\":\"3\""),
-        with("\"attempt\":3", "\"attempt\":18446744073709551615"), with("\"attempt\":3", "\"attempt\":3e0"), with("\"step\":1200", "\"step\":null"),
-        with("\"zstd\":true", "\"zstd\":1"), with("\"mode\":493", "\"mode\":-1"), with("\"chunk_bytes\":4194304", "\"chunk_bytes\":1024"),
-        with("\"kind\":\"checkpoint\"", "\"kind\":\"thing\""), with("\"path\":\"big\"", "\"path_hex\":\"626967\""),
-        with("\"path\":\"big\"", "\"path_hex\":\"62696\""), with("\"path\":\"big\"", "\"path\":\"\\u0062ig\""), with("\"path\":\"big\"", "\"path\":{}"),
-        with("\"files\":[", "\"files\":[[],"), with("\"symlinks\":[", "\"symlinks\":[1,"), with(digest_of(10).hex(), digest_of(10).hex() + "0"),
-        std::string(100'000, '['), std::string(100'000, '{'), "{\"files\":" + std::string(100'000, '['),
+        "",
+        "{}",
+        "[]",
+        "null",
+        "{",
+        good + " ",
+        " " + good,
+        good + good,
+        "\xEF\xBB\xBF" + good,
+        with("\"format\":1", "\"format\":2"),
+        with("\"format\":1,", ""),
+        with("\"format\":1", "\"format\":1.0"),
+        with("\"format\":1", "\"format\":1,\"format\":1"),
+        with("\"attempt\":3", "\"attempt\":3,\"b\":1"),
+        with("\"attempt\":3", "\"attempt\":03"),
+        with("\"attempt\":3", "\"attempt\":4294967299"),
+        with("\"attempt\":3", "\"attempt\":\"3\""),
+        with("\"attempt\":3", "\"attempt\":18446744073709551615"),
+        with("\"attempt\":3", "\"attempt\":3e0"),
+        with("\"step\":1200", "\"step\":null"),
+        with("\"zstd\":true", "\"zstd\":1"),
+        with("\"mode\":493", "\"mode\":-1"),
+        with("\"chunk_bytes\":4194304", "\"chunk_bytes\":1024"),
+        with("\"kind\":\"checkpoint\"", "\"kind\":\"thing\""),
+        with("\"path\":\"big\"", "\"path_hex\":\"626967\""),
+        with("\"path\":\"big\"", "\"path_hex\":\"62696\""),
+        with("\"path\":\"big\"", "\"path\":\"\\u0062ig\""),
+        with("\"path\":\"big\"", "\"path\":{}"),
+        with("\"files\":[", "\"files\":[[],"),
+        with("\"symlinks\":[", "\"symlinks\":[1,"),
+        with(digest_of(10).hex(), digest_of(10).hex() + "0"),
+        std::string(100'000, '['),
+        std::string(100'000, '{'),
+        "{\"files\":" + std::string(100'000, '['),
     };
     for (const std::string& text : bad) {
         CAPTURE(text.substr(0, 80));
@@ -162,13 +208,31 @@ TEST_CASE("a manifest with any one byte changed is refused or says something els
         text[at] = static_cast<char>(static_cast<unsigned char>(text[at]) ^ (1U << entropy.below(8)));
         if (const auto back = decode_manifest(text)) CHECK_FALSE(*back == m);
     }
-    for (std::size_t length = 0; length < good.size(); ++length) CHECK_FALSE(decode_manifest(std::string_view{good}.substr(0, length)));
+    for (std::size_t length = 0; length < good.size(); ++length)
+        CHECK_FALSE(decode_manifest(std::string_view{good}.substr(0, length)));
 }
 
 TEST_CASE("random bytes are never a manifest") {
     Entropy entropy{12};
-    static constexpr std::string_view kTokens[] = {"{", "}", "[", "]", ",", ":", "\"files\"", "\"path\"", "\"packs\"", "\"chunks\"", "1",
-                                                   "-1", "\"\"", "true", "null", "1e9", "\"\\ud800\"", "\xFF", "9223372036854775808"};
+    static constexpr std::string_view kTokens[] = {"{",
+                                                   "}",
+                                                   "[",
+                                                   "]",
+                                                   ",",
+                                                   ":",
+                                                   "\"files\"",
+                                                   "\"path\"",
+                                                   "\"packs\"",
+                                                   "\"chunks\"",
+                                                   "1",
+                                                   "-1",
+                                                   "\"\"",
+                                                   "true",
+                                                   "null",
+                                                   "1e9",
+                                                   "\"\\ud800\"",
+                                                   "\xFF",
+                                                   "9223372036854775808"};
     for (int i = 0; i < 3000; ++i) {
         CHECK_FALSE(decode_manifest(random_bytes(entropy, entropy.below(200))));
         std::string text = "{\"attempt\":1,\"files\":[";

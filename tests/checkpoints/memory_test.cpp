@@ -1,5 +1,5 @@
-// The memory of a snapshot and of a restore must not grow with the files. Measured in a process of its own by the kernel's
-// mark of the most it ever used.
+// The memory of a snapshot and of a restore must not grow with the files. Measured in a process of its own by
+// the kernel's mark of the most it ever used.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -44,12 +44,14 @@ void make_large(const fs::path& path) {
     };
     constexpr off_t kMega = 1'000'000;
     for (off_t at = 0; at < 100 * kMega; at += kMega) write(random_bytes(entropy, kMega), at);
-    for (off_t at = 200 * kMega; at < 220 * kMega; at += kMega) write(std::string(kMega, static_cast<char>('a' + at / kMega % 26)), at);
+    for (off_t at = 200 * kMega; at < 220 * kMega; at += kMega)
+        write(std::string(kMega, static_cast<char>('a' + at / kMega % 26)), at);
     REQUIRE(::ftruncate(fd, 300 * kMega) == 0);
     ::close(fd);
 }
 
-/// The work of the child: sends by the pieces that the store takes, since a pack in memory would be this test's own 64 MiB.
+/// The work of the child: sends by the pieces that the store takes, since a pack in memory would be this
+/// test's own 64 MiB.
 bool take_large(const fs::path& work) {
     auto store = FileStore::open(work / "store");
     auto snapshot = take_snapshot(request_for(work / "tree", work / "spool"));
@@ -63,7 +65,10 @@ bool take_large(const fs::path& work) {
             const File file{::open(pack.file.c_str(), O_RDONLY | O_CLOEXEC)};
             std::string block(65'536, '\0');
             for (ssize_t n = 0; (n = ::read(file.fd(), block.data(), block.size())) > 0;)
-                if (auto done = (*writer)->append(std::string_view{block}.substr(0, static_cast<std::size_t>(n))); !done) return done;
+                if (auto done =
+                        (*writer)->append(std::string_view{block}.substr(0, static_cast<std::size_t>(n)));
+                    !done)
+                    return done;
             auto done = (*writer)->commit();
             if (!done) return fail(std::move(done).error());
             return {};
@@ -103,7 +108,8 @@ TEST_CASE("a 300 MB file is taken and restored in less than 64 MB of memory") {
         const int code = in_child([&] {
             ::setenv("GF_MEMORY_WORK", work.path().c_str(), 1);
             ::setenv("GF_MEMORY_WHAT", what, 1);
-            ::execl("/proc/self/exe", "test_checkpoints", "--no-skip", "--minimal", "--test-case=memory: the measured process", nullptr);
+            ::execl("/proc/self/exe", "test_checkpoints", "--no-skip", "--minimal",
+                    "--test-case=memory: the measured process", nullptr);
             return 9;
         });
         REQUIRE(code == 0);

@@ -22,7 +22,8 @@ Made make_pack(Entropy& entropy, int chunks) {
         return {};
     }};
     for (int i = 0; i < chunks; ++i) {
-        std::string plain = i % 2 == 0 ? random_bytes(entropy, 1 + entropy.below(900)) : std::string(1 + entropy.below(50'000), 'z');
+        std::string plain = i % 2 == 0 ? random_bytes(entropy, 1 + entropy.below(900))
+                                       : std::string(1 + entropy.below(50'000), 'z');
         std::string packed;
         const bool zstd = codec.compress(plain, packed);
         const ChunkRef ref{.sha256 = sha256(plain), .size = static_cast<std::int64_t>(plain.size())};
@@ -39,7 +40,8 @@ PackRead reader_of(const std::string& bytes) {
     return [&bytes](std::int64_t offset, std::int64_t length, std::string& out) -> Result<void> {
         REQUIRE(offset >= 0);
         REQUIRE(length >= 0);
-        if (offset + length > static_cast<std::int64_t>(bytes.size())) return fail(ErrorKind::malformed, "past the end");
+        if (offset + length > static_cast<std::int64_t>(bytes.size()))
+            return fail(ErrorKind::malformed, "past the end");
         out = bytes.substr(static_cast<std::size_t>(offset), static_cast<std::size_t>(length));
         return {};
     };
@@ -63,7 +65,8 @@ TEST_CASE("a pack says by itself what is in it, and its chunks come back") {
         std::string plain;
         for (std::size_t i = 0; i < index->size(); ++i) {
             const PackedChunk& c = (*index)[i];
-            const auto stored = made.bytes.substr(static_cast<std::size_t>(c.offset), static_cast<std::size_t>(c.stored_size));
+            const auto stored = made.bytes.substr(static_cast<std::size_t>(c.offset),
+                                                  static_cast<std::size_t>(c.stored_size));
             REQUIRE(codec.unpack(c, stored, plain));
             CHECK(plain == made.plain[i]);
             CHECK(c.zstd == (i % 2 == 1 && c.size > 30));
@@ -84,7 +87,8 @@ TEST_CASE("chunks that do not compress are stored as they are") {
 TEST_CASE("a pack that was cut at any place is refused") {
     Entropy entropy{3};
     const Made made = make_pack(entropy, 3);
-    for (std::size_t length = 0; length < made.bytes.size(); length += length < 200 || length + 400 > made.bytes.size() ? 1 : 37) {
+    for (std::size_t length = 0; length < made.bytes.size();
+         length += length < 200 || length + 400 > made.bytes.size() ? 1 : 37) {
         const std::string cut = made.bytes.substr(0, length);
         const auto index = read_pack_index(static_cast<std::int64_t>(length), reader_of(cut));
         REQUIRE_FALSE(index);
@@ -92,10 +96,12 @@ TEST_CASE("a pack that was cut at any place is refused") {
     }
 }
 
-TEST_CASE("one flipped bit anywhere in a pack is found, in header, index and trailer without reading a chunk") {
+TEST_CASE(
+    "one flipped bit anywhere in a pack is found, in header, index and trailer without reading a chunk") {
     Entropy entropy{4};
     const Made made = make_pack(entropy, 3);
-    const auto index_at = static_cast<std::size_t>(made.entry.chunks.back().offset + made.entry.chunks.back().stored_size);
+    const auto index_at =
+        static_cast<std::size_t>(made.entry.chunks.back().offset + made.entry.chunks.back().stored_size);
     for (std::size_t at = 0; at < made.bytes.size(); ++at) {
         const bool in_chunks = at >= 16 && at < index_at;
         if (in_chunks && at % 11 != 0) continue;
@@ -105,7 +111,8 @@ TEST_CASE("one flipped bit anywhere in a pack is found, in header, index and tra
         const auto whole = verify(bytes, made.entry.id);
         REQUIRE_FALSE(whole);
         CHECK(whole.error().kind == ErrorKind::malformed);
-        CHECK(read_pack_index(static_cast<std::int64_t>(bytes.size()), reader_of(bytes)).has_value() == in_chunks);
+        CHECK(read_pack_index(static_cast<std::int64_t>(bytes.size()), reader_of(bytes)).has_value() ==
+              in_chunks);
         CHECK_FALSE(verify(bytes, sha256(bytes)));  // also when the name was made to fit
     }
 }
@@ -121,7 +128,11 @@ TEST_CASE("a chunk that would decompress to more than it says stops at what it s
     std::string bomb;
     REQUIRE(codec.compress(std::string(4'000'000, '\0'), bomb));
     std::string out;
-    PackedChunk c{.sha256 = sha256("x"), .offset = 16, .stored_size = static_cast<std::int64_t>(bomb.size()), .size = 1000, .zstd = true};
+    PackedChunk c{.sha256 = sha256("x"),
+                  .offset = 16,
+                  .stored_size = static_cast<std::int64_t>(bomb.size()),
+                  .size = 1000,
+                  .zstd = true};
     CHECK(codec.unpack(c, bomb, out).error().kind == ErrorKind::malformed);
     CHECK(out.size() <= 1000);
     c.size = kChunkBytes + 1;
@@ -138,7 +149,8 @@ TEST_CASE("packs end before 64 MiB") {
     CHECK(builder.empty());
     CHECK(builder.fits(kPackBytesMax));  // an empty one takes any chunk
     int count = 0;
-    for (; builder.fits(kChunkBytes); ++count) REQUIRE(builder.add({sha256(std::to_string(count)), kChunkBytes}, stored, false));
+    for (; builder.fits(kChunkBytes); ++count)
+        REQUIRE(builder.add({sha256(std::to_string(count)), kChunkBytes}, stored, false));
     CHECK(count == 15);
     const auto entry = builder.finish();
     REQUIRE(entry);

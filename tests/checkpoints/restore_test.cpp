@@ -92,7 +92,9 @@ TEST_CASE("a broken or missing pack names pack and file and leaves the target al
     std::string& bytes = f.packs.packs.begin()->second;
     const PackedChunk last = pack.chunks.back();
     std::string file = "b-new";
-    SUBCASE("flipped bit") { bytes[static_cast<std::size_t>(last.offset)] ^= 4; }
+    SUBCASE("flipped bit") {
+        bytes[static_cast<std::size_t>(last.offset)] ^= 4;
+    }
     SUBCASE("cut short") {
         bytes.resize(static_cast<std::size_t>(last.offset));
         file = "a-old";  // the read that fails covers all files
@@ -126,7 +128,9 @@ TEST_CASE("a file whose chunks are good but in another order is found by its own
 
 TEST_CASE("trouble of the link is not taken for a broken checkpoint") {
     class Down final : public PackSource {
-        Result<void> read(const PackEntry&, std::int64_t, std::int64_t, std::string&) override { return fail(ErrorKind::unavailable, "down"); }
+        Result<void> read(const PackEntry&, std::int64_t, std::int64_t, std::string&) override {
+            return fail(ErrorKind::unavailable, "down");
+        }
     };
     Fixture f;
     Down down;
@@ -148,7 +152,8 @@ TEST_CASE("a restore that is told to stop leaves nothing") {
     int asked = 0;
     std::int64_t seen = 0;
     const auto result = restore(f.manifest, f.packs, f.work / "back",
-                                {.stop = [&] { return ++asked == 3; }, .progress = [&](std::int64_t done, std::int64_t) { seen = done; }});
+                                {.stop = [&] { return ++asked == 3; },
+                                 .progress = [&](std::int64_t done, std::int64_t) { seen = done; }});
     REQUIRE_FALSE(result);
     CHECK(result.error().kind == ErrorKind::conflict);
     CHECK(seen > 0);
@@ -178,7 +183,8 @@ TEST_CASE("a disk error at any step of a restore leaves the old folder or the ne
             faulty.fail_at = at;
             faulty.error = ENOSPC;
             CAPTURE(at);
-            const auto result = restore(f.manifest, f.packs, f.work / "back", {.durable = true, .disk = &faulty});
+            const auto result =
+                restore(f.manifest, f.packs, f.work / "back", {.durable = true, .disk = &faulty});
             REQUIRE_FALSE(result);
             CHECK(result.error().kind == ErrorKind::full);
             const std::string after = tree_text(f.work / "back");

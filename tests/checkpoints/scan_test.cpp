@@ -30,25 +30,32 @@ Scan scan_of(const fs::path& root, const ScanRules& rules) {
 
 TEST_CASE("excluded folders and files are not seen") {
     const TempFolder root;
-    for (const char* p : {"a.pt", "a.tmp", "runs/events", "deep/runs/events", "deep/b.tmp", "deep/b.pt", "runs.txt", "deep/only/x"}) put_file(root / p, "x");
-    CHECK(paths(scan_of(root.path(), {.exclude = {"runs/", "*.tmp"}})) == Paths{"a.pt", "deep/", "deep/b.pt", "deep/only/", "deep/only/x", "runs.txt"});
+    for (const char* p : {"a.pt", "a.tmp", "runs/events", "deep/runs/events", "deep/b.tmp", "deep/b.pt",
+                          "runs.txt", "deep/only/x"})
+        put_file(root / p, "x");
+    CHECK(paths(scan_of(root.path(), {.exclude = {"runs/", "*.tmp"}})) ==
+          Paths{"a.pt", "deep/", "deep/b.pt", "deep/only/", "deep/only/x", "runs.txt"});
     CHECK(paths(scan_of(root.path(), {.exclude = {"/runs/", "deep/*.tmp", "deep/only/"}})) ==
           Paths{"a.pt", "a.tmp", "deep/", "deep/b.pt", "deep/runs/", "deep/runs/events", "runs.txt"});
 }
 
 TEST_CASE("`only` takes the named folders and files and what leads to them") {
     const TempFolder root;
-    for (const char* p : {"out/a", "out/b/c", "outer", "deep/out/x", "deep/y", "single"}) put_file(root / p, "x");
+    for (const char* p : {"out/a", "out/b/c", "outer", "deep/out/x", "deep/y", "single"})
+        put_file(root / p, "x");
     CHECK(paths(scan_of(root.path(), {.only = {"./out/", "single", "deep/out"}})) ==
           Paths{"deep/", "deep/out/", "deep/out/x", "out/", "out/a", "out/b/", "out/b/c", "single"});
     CHECK(scan_folder(root.path(), {.only = {"missing"}}).error().kind == ErrorKind::not_found);
-    for (const char* bad : {"../x", "/etc", "..", "", "out/../../x"}) CHECK(scan_folder(root.path(), {.only = {bad}}).error().kind == ErrorKind::invalid);
+    for (const char* bad : {"../x", "/etc", "..", "", "out/../../x"})
+        CHECK(scan_folder(root.path(), {.only = {bad}}).error().kind == ErrorKind::invalid);
     CHECK(paths(scan_of(root.path(), {.only = {"."}})).size() == 10);
 }
 
 TEST_CASE("with a marker only folders that hold it are taken, and loose files") {
     const TempFolder root;
-    for (const char* p : {"checkpoint-1/m.bin", "checkpoint-1/state.json", "checkpoint-2/m.bin", "latest", "runs/e"}) put_file(root / p, "x");
+    for (const char* p :
+         {"checkpoint-1/m.bin", "checkpoint-1/state.json", "checkpoint-2/m.bin", "latest", "runs/e"})
+        put_file(root / p, "x");
     const Scan scan = scan_of(root.path(), {.marker = "state.json"});
     CHECK(scan.complete);
     CHECK(scan.units == Paths{"checkpoint-1"});
@@ -57,23 +64,26 @@ TEST_CASE("with a marker only folders that hold it are taken, and loose files") 
 
     SUBCASE("unit folders named by the spec leave other folders alone") {
         const Scan named = scan_of(root.path(), {.marker = "state.json", .unit = {"checkpoint-*/"}});
-        CHECK(paths(named) == Paths{"checkpoint-1/", "checkpoint-1/m.bin", "checkpoint-1/state.json", "latest", "runs/", "runs/e"});
+        CHECK(paths(named) == Paths{"checkpoint-1/", "checkpoint-1/m.bin", "checkpoint-1/state.json",
+                                    "latest", "runs/", "runs/e"});
     }
     SUBCASE("no marker anywhere means that nothing is complete") {
         CHECK_FALSE(scan_of(root.path(), {.marker = "other.json"}).complete);
     }
     SUBCASE("units may lie deeper") {
-        for (const char* p : {"run/ck-1/state.json", "run/ck-2/m.bin", "run/log.txt"}) put_file(root / p, "x");
+        for (const char* p : {"run/ck-1/state.json", "run/ck-2/m.bin", "run/log.txt"})
+            put_file(root / p, "x");
         fs::remove(root / "checkpoint-1/state.json");
         CHECK(paths(scan_of(root.path(), {.marker = "state.json"})) ==
-              Paths{"checkpoint-1/", "checkpoint-1/m.bin", "checkpoint-2/", "checkpoint-2/m.bin", "latest", "run/", "run/ck-1/", "run/ck-1/state.json",
-                    "run/log.txt", "runs/", "runs/e"});
+              Paths{"checkpoint-1/", "checkpoint-1/m.bin", "checkpoint-2/", "checkpoint-2/m.bin", "latest",
+                    "run/", "run/ck-1/", "run/ck-1/state.json", "run/log.txt", "runs/", "runs/e"});
     }
 }
 
 TEST_CASE("a folder that says it is incomplete is left out") {
     const TempFolder root;
-    for (const char* p : {"checkpoint-1/m", "checkpoint-2/m", "checkpoint-2/checkpoint-is-incomplete.txt"}) put_file(root / p, "x");
+    for (const char* p : {"checkpoint-1/m", "checkpoint-2/m", "checkpoint-2/checkpoint-is-incomplete.txt"})
+        put_file(root / p, "x");
     const ScanRules rules{.incomplete = "checkpoint-is-incomplete.txt"};
     CHECK(paths(scan_of(root.path(), rules)) == Paths{"checkpoint-1/", "checkpoint-1/m"});
     put_file(root / "checkpoint-is-incomplete.txt", "");
@@ -82,9 +92,12 @@ TEST_CASE("a folder that says it is incomplete is left out") {
 
 TEST_CASE("a set with a missing member is left out whole") {
     const TempFolder root;
-    for (const char* p : {"G_0.pth", "D_0.pth", "G_200.pth", "D_200.pth", "G_400.pth", "G_x.pth", "sub/D_200.pth", "config.json", "G_.pth"}) put_file(root / p, "x");
+    for (const char* p : {"G_0.pth", "D_0.pth", "G_200.pth", "D_200.pth", "G_400.pth", "G_x.pth",
+                          "sub/D_200.pth", "config.json", "G_.pth"})
+        put_file(root / p, "x");
     const Scan scan = scan_of(root.path(), {.unit = {"G_{n}.pth", "D_{n}.pth"}});
-    CHECK(paths(scan) == Paths{"D_0.pth", "D_200.pth", "G_.pth", "G_0.pth", "G_200.pth", "G_x.pth", "config.json", "sub/"});
+    CHECK(paths(scan) ==
+          Paths{"D_0.pth", "D_200.pth", "G_.pth", "G_0.pth", "G_200.pth", "G_x.pth", "config.json", "sub/"});
     CHECK(scan.left_out == Paths{"set 400: a member is missing", "set sub/200: a member is missing"});
 }
 
@@ -100,9 +113,15 @@ TEST_CASE("two looks at a still folder are equal and any change is seen") {
     SUBCASE("mode") {
         REQUIRE(::chmod((root / "a").c_str(), 0600) == 0);
     }
-    SUBCASE("new file") { put_file(root / "c", "3"); }
-    SUBCASE("new empty folder") { fs::create_directory(root / "e"); }
-    SUBCASE("file gone") { fs::remove(root / "d/b"); }
+    SUBCASE("new file") {
+        put_file(root / "c", "3");
+    }
+    SUBCASE("new empty folder") {
+        fs::create_directory(root / "e");
+    }
+    SUBCASE("file gone") {
+        fs::remove(root / "d/b");
+    }
     SUBCASE("replaced by rename") {
         put_file(root / "t", "1");
         fs::rename(root / "t", root / "a");
@@ -125,7 +144,8 @@ TEST_CASE("the trainer may begin the next unit while the last one is read") {
     put_file(root / "ck-2/done", "");
     CHECK_MESSAGE(unchanged(before, scan_of(root.path(), rules)), "and finish it");
     put_file(root / "ck-1/extra", "x");
-    CHECK_FALSE_MESSAGE(unchanged(before, scan_of(root.path(), rules)), "but not touch the unit that was taken");
+    CHECK_FALSE_MESSAGE(unchanged(before, scan_of(root.path(), rules)),
+                        "but not touch the unit that was taken");
     fs::remove_all(root / "ck-1");
     CHECK_FALSE_MESSAGE(unchanged(before, scan_of(root.path(), rules)), "nor prune it");
 }

@@ -1,5 +1,5 @@
-// Holds the format against second_implementation.py, which was written from docs/checkpoint-format.md and shares no code: what one
-// writes the other must read, byte for byte.
+// Holds the format against second_implementation.py, which was written from docs/checkpoint-format.md and
+// shares no code: what one writes the other must read, byte for byte.
 #include <cstdio>
 #include <cstdlib>
 
@@ -34,7 +34,8 @@ TEST_CASE("what the second implementation writes is read here, and the other way
         auto store = FileStore::open(work / "store");
         REQUIRE(store);
         const std::string theirs =
-            script("write '" + (work / "tree").string() + "' '" + (work / "store").string() + "' " + kJob.get() + " " + kTask.get() + " 1");
+            script("write '" + (work / "tree").string() + "' '" + (work / "store").string() + "' " +
+                   kJob.get() + " " + kTask.get() + " 1");
         const auto digest = Digest::from_hex(theirs);
         REQUIRE(digest);
         const auto manifest = verify_generation(**store, kJob, *digest);
@@ -46,8 +47,10 @@ TEST_CASE("what the second implementation writes is read here, and the other way
         StoreSink sink{**store, 1};
         const Snapshot ours = take_and_send(request_for(work / "tree", work / "spool"), sink);
         REQUIRE((*store)->put_manifest(kJob, kTask, 1, ours.encoded));
-        const std::string said = script("check '" + (work / "store").string() + "' " + kJob.get() + " " + ours.digest.hex());
-        CHECK(said.starts_with("files " + std::to_string(ours.manifest.files.size()) + " bytes " + std::to_string(total_bytes(ours.manifest)) + " "));
+        const std::string said =
+            script("check '" + (work / "store").string() + "' " + kJob.get() + " " + ours.digest.hex());
+        CHECK(said.starts_with("files " + std::to_string(ours.manifest.files.size()) + " bytes " +
+                               std::to_string(total_bytes(ours.manifest)) + " "));
         CHECK(ours.manifest.files == manifest->files);
         CHECK(ours.manifest.directories == manifest->directories);
         CHECK(ours.manifest.symlinks == manifest->symlinks);

@@ -15,7 +15,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-bool empty_folder(const fs::path& path) { return !fs::exists(path) || fs::is_empty(path); }
+bool empty_folder(const fs::path& path) {
+    return !fs::exists(path) || fs::is_empty(path);
+}
 
 }  // namespace
 
@@ -78,7 +80,9 @@ TEST_CASE("unchanged chunks are not stored again and old packs are named with th
 TEST_CASE("a pack of which little is still used is not used again, so that it can go") {
     const TempFolder work;
     Entropy entropy{22};
-    for (int i = 0; i < 5; ++i) put_file(work / ("tree/f" + std::to_string(i)), random_bytes(entropy, static_cast<std::size_t>(kChunkBytes)), i);
+    for (int i = 0; i < 5; ++i)
+        put_file(work / ("tree/f" + std::to_string(i)),
+                 random_bytes(entropy, static_cast<std::size_t>(kChunkBytes)), i);
     MemoryPacks packs;
     SnapshotRequest request = request_for(work / "tree", work / "spool");
     const Snapshot first = take_and_send(request, packs);
@@ -142,11 +146,19 @@ TEST_CASE("whatever moves while it is read throws the snapshot away and leaves n
         {"grows", [](const fs::path& t) { put_file(t / "b", std::string(20, 'x')); }},
         {"shrinks", [](const fs::path& t) { REQUIRE(::truncate((t / "b").c_str(), 1) == 0); }},
         {"vanishes", [](const fs::path& t) { fs::remove(t / "b"); }},
-        {"replaced", [](const fs::path& t) { put_file(t / "tmp", "0123456789"); fs::rename(t / "tmp", t / "b"); }},
+        {"replaced",
+         [](const fs::path& t) {
+             put_file(t / "tmp", "0123456789");
+             fs::rename(t / "tmp", t / "b");
+         }},
         {"rewritten in place, same size", [](const fs::path& t) { put_file(t / "b", "9876543210"); }},
         {"read before and rewritten after", [](const fs::path& t) { put_file(t / "a", "9876543210"); }},
         {"a new file", [](const fs::path& t) { put_file(t / "c", "new"); }},
-        {"became a folder", [](const fs::path& t) { fs::remove(t / "b"); fs::create_directory(t / "b"); }},
+        {"became a folder",
+         [](const fs::path& t) {
+             fs::remove(t / "b");
+             fs::create_directory(t / "b");
+         }},
         {"whole folder gone", [](const fs::path& t) { fs::remove_all(t); }},
     };
     for (const Row& row : rows) {
@@ -177,7 +189,8 @@ TEST_CASE("with a marker one look is enough, and an incomplete unit stays out") 
     int waits = 0;
     request.wait = [&](Millis time) {
         waits += time.count() > 0 ? 1 : 0;
-        put_file(work / "tree/checkpoint-200/model", std::string(static_cast<std::size_t>(++waits), 'x'));  // still being written
+        put_file(work / "tree/checkpoint-200/model",
+                 std::string(static_cast<std::size_t>(++waits), 'x'));  // still being written
         waits -= 1;
         return true;
     };
@@ -251,7 +264,10 @@ TEST_CASE("a file that cannot be read refuses the snapshot and is named") {
         if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) return 3;
         const auto result = take_snapshot(request_for(work / "tree", work / "spool"));
         if (result) return 1;
-        return result.error().kind == ErrorKind::io && result.error().message.find("secret") != std::string::npos ? 0 : 2;
+        return result.error().kind == ErrorKind::io &&
+                       result.error().message.find("secret") != std::string::npos
+                   ? 0
+                   : 2;
     });
     CHECK(code == 0);
     CHECK(empty_folder(work / "spool"));
@@ -339,8 +355,11 @@ TEST_CASE("files that did not change are not read again, and any change is") {
     for (const FileEntry& f : first.manifest.files) {
         struct stat st{};
         REQUIRE(::stat((work / "tree" / f.path).c_str(), &st) == 0);
-        memory.files[f.path] = {.inode = st.st_ino, .size = st.st_size, .mtime_ns = f.mtime_ns,
-                                .ctime_ns = st.st_ctim.tv_sec * 1'000'000'000 + st.st_ctim.tv_nsec, .entry = f};
+        memory.files[f.path] = {.inode = st.st_ino,
+                                .size = st.st_size,
+                                .mtime_ns = f.mtime_ns,
+                                .ctime_ns = st.st_ctim.tv_sec * 1'000'000'000 + st.st_ctim.tv_nsec,
+                                .entry = f};
     }
     const auto kept = memory;
     const Snapshot second = take_and_send(request, packs);

@@ -51,10 +51,16 @@ struct Fixture {
         trees.push_back(tree_text(work / "tree"));
     }
     Seal seal(int generation) const {
-        return {.task = kTask.get(), .generation = generation, .attempt = generation, .step = 100 * generation,
-                .manifest = snapshots[static_cast<std::size_t>(generation - 1)].digest, .committed_at_ms = 5};
+        return {.task = kTask.get(),
+                .generation = generation,
+                .attempt = generation,
+                .step = 100 * generation,
+                .manifest = snapshots[static_cast<std::size_t>(generation - 1)].digest,
+                .committed_at_ms = 5};
     }
-    fs::path manifest_file(std::size_t i) const { return work / "store" / kJob.get() / "manifests" / (snapshots[i].digest.hex() + ".json"); }
+    fs::path manifest_file(std::size_t i) const {
+        return work / "store" / kJob.get() / "manifests" / (snapshots[i].digest.hex() + ".json");
+    }
     fs::path pack_file(const PackEntry& p) const { return *store->pack_path(kJob, {p.attempt, p.id}); }
 };
 
@@ -87,8 +93,10 @@ TEST_CASE("a generation goes in, is read back, and restores") {
 TEST_CASE("nothing but an id names a path") {
     Fixture f;
     const Digest id = sha256("x");
-    for (const std::string& job : {std::string{}, std::string{"../x"}, std::string{"job_"}, std::string{"job_../../../../etc/passwd00"},
-                                   std::string{"tsk_01hzzzzzzzzzzzzzzzzzzzzzzz"}, kJob.get() + "/", std::string{"job_01HZZZZZZZZZZZZZZZZZZZZZZZ"}}) {
+    for (const std::string& job :
+         {std::string{}, std::string{"../x"}, std::string{"job_"},
+          std::string{"job_../../../../etc/passwd00"}, std::string{"tsk_01hzzzzzzzzzzzzzzzzzzzzzzz"},
+          kJob.get() + "/", std::string{"job_01HZZZZZZZZZZZZZZZZZZZZZZZ"}}) {
         CAPTURE(job);
         const JobId bad{job};
         std::string out;
@@ -126,7 +134,8 @@ TEST_CASE("a pack must be what its name says, and a pack") {
     const std::string large(static_cast<std::size_t>(kPackBytesMax) + 1, 'x');
     CHECK(put(sha256(large), large).error().message.find("64 MiB") != std::string::npos);
     CHECK(f.store->list_packs(kJob)->size() == 1);
-    for (const auto& entry : fs::directory_iterator{f.pack_file(known).parent_path()}) CHECK(entry.path().extension() == ".pack");
+    for (const auto& entry : fs::directory_iterator{f.pack_file(known).parent_path()})
+        CHECK(entry.path().extension() == ".pack");
 
     const auto again = put(known.id, good);
     REQUIRE(again);
@@ -171,7 +180,13 @@ TEST_CASE("ranges outside of a pack are refused") {
     struct Range {
         std::int64_t offset, length;
     };
-    for (const Range r : {Range{-1, 5}, {0, -5}, {0, p.size + 1}, {p.size, 1}, {INT64_MAX, INT64_MAX}, {INT64_MAX, 1}, {1, INT64_MAX}})
+    for (const Range r : {Range{-1, 5},
+                          {0, -5},
+                          {0, p.size + 1},
+                          {p.size, 1},
+                          {INT64_MAX, INT64_MAX},
+                          {INT64_MAX, 1},
+                          {1, INT64_MAX}})
         CHECK(f.store->read_pack(kJob, key, r.offset, r.length, out).error().kind == ErrorKind::invalid);
     CHECK(f.store->read_pack(kJob, {9, p.id}, 0, 1, out).error().kind == ErrorKind::not_found);
 }
@@ -186,7 +201,9 @@ TEST_CASE("a candidate is taken in only if all of it is there and is this attemp
     };
     REQUIRE(put(m));
     CHECK(put(m, 2).error().kind == ErrorKind::invalid);
-    CHECK(f.store->put_manifest(kJob, TaskId{"tsk_01hyyyyyyyyyyyyyyyyyyyyyyy"}, 1, *encode_manifest(m)).error().kind == ErrorKind::invalid);
+    CHECK(f.store->put_manifest(kJob, TaskId{"tsk_01hyyyyyyyyyyyyyyyyyyyyyyy"}, 1, *encode_manifest(m))
+              .error()
+              .kind == ErrorKind::invalid);
     CHECK(f.store->put_manifest(kJob, kTask, 1, "{}").error().kind == ErrorKind::invalid);
     SUBCASE("a pack that was not sent") {
         m.packs[0].id = sha256("never sent");
@@ -213,19 +230,34 @@ TEST_CASE("a candidate is taken in only if all of it is there and is this attemp
     CHECK(f.store->list_manifests(kJob)->size() == 1);
 }
 
-TEST_CASE("the newest generation is broken in some way: it is found, set aside, and the one before restores") {
+TEST_CASE(
+    "the newest generation is broken in some way: it is found, set aside, and the one before restores") {
     Fixture f{2};
     const Manifest& newest = f.snapshots[1].manifest;
     const auto own = std::ranges::find_if(newest.packs, [](const PackEntry& p) { return p.attempt == 2; });
     REQUIRE(own != newest.packs.end());
     bool quick = true;  // found without reading the chunks
-    SUBCASE("manifest missing") { fs::remove(f.manifest_file(1)); }
-    SUBCASE("manifest with a wrong hash") { flip(f.manifest_file(1), 40); }
-    SUBCASE("manifest cut") { fs::resize_file(f.manifest_file(1), 100); }
-    SUBCASE("manifest empty") { fs::resize_file(f.manifest_file(1), 0); }
-    SUBCASE("pack missing") { fs::remove(f.pack_file(*own)); }
-    SUBCASE("pack cut") { fs::resize_file(f.pack_file(*own), static_cast<std::uintmax_t>(own->size) - 1); }
-    SUBCASE("pack index flipped") { flip(f.pack_file(*own), static_cast<std::size_t>(own->size) - 100); }
+    SUBCASE("manifest missing") {
+        fs::remove(f.manifest_file(1));
+    }
+    SUBCASE("manifest with a wrong hash") {
+        flip(f.manifest_file(1), 40);
+    }
+    SUBCASE("manifest cut") {
+        fs::resize_file(f.manifest_file(1), 100);
+    }
+    SUBCASE("manifest empty") {
+        fs::resize_file(f.manifest_file(1), 0);
+    }
+    SUBCASE("pack missing") {
+        fs::remove(f.pack_file(*own));
+    }
+    SUBCASE("pack cut") {
+        fs::resize_file(f.pack_file(*own), static_cast<std::uintmax_t>(own->size) - 1);
+    }
+    SUBCASE("pack index flipped") {
+        flip(f.pack_file(*own), static_cast<std::size_t>(own->size) - 100);
+    }
     SUBCASE("pack chunk flipped") {
         flip(f.pack_file(*own), 20);
         quick = false;
@@ -237,7 +269,8 @@ TEST_CASE("the newest generation is broken in some way: it is found, set aside, 
     CHECK(verified.error().kind == ErrorKind::malformed);
 
     REQUIRE(f.store->quarantine(kJob, f.snapshots[1].digest, verified.error().message));
-    REQUIRE(f.store->quarantine(kJob, f.snapshots[1].digest, verified.error().message));  // twice changes nothing
+    REQUIRE(
+        f.store->quarantine(kJob, f.snapshots[1].digest, verified.error().message));  // twice changes nothing
     CHECK(f.store->get_manifest(kJob, f.snapshots[1].digest).error().kind == ErrorKind::not_found);
     CHECK(*f.store->list_seals(kJob) == std::vector<Seal>{f.seal(1)});
     const fs::path aside = f.work / "store" / kJob.get() / "quarantine";
@@ -259,7 +292,8 @@ TEST_CASE("retention removes manifest, seal and the packs that nobody else names
     CHECK(*f.store->list_quarantined(kJob) == std::vector<Digest>{f.snapshots[1].digest});
     std::vector<Manifest> kept = {f.snapshots[2].manifest};
     kept.push_back(*decode_manifest(*f.store->get_quarantined(kJob, f.snapshots[1].digest)));
-    CHECK_MESSAGE(plan_gc(kept, *f.store->list_packs(kJob), {}).remove.empty(), "attempt 1's pack holds the fixed file of all three");
+    CHECK_MESSAGE(plan_gc(kept, *f.store->list_packs(kJob), {}).remove.empty(),
+                  "attempt 1's pack holds the fixed file of all three");
     kept.pop_back();
     const GcPlan plan = plan_gc(kept, *f.store->list_packs(kJob), {});
     REQUIRE(plan.remove.size() == 1);
@@ -322,7 +356,8 @@ TEST_CASE("seals that cannot be read are left out of the list") {
     const fs::path seals = f.work / "store" / kJob.get() / "seals";
     put_file(seals / "junk.json", "junk");
     put_file(seals / (kTask.get() + ".000000000009.json"), "{}");
-    put_file(seals / (kTask.get() + ".000000000008.json"), get_file(seals / (kTask.get() + ".000000000001.json")));
+    put_file(seals / (kTask.get() + ".000000000008.json"),
+             get_file(seals / (kTask.get() + ".000000000001.json")));
     CHECK(*f.store->list_seals(kJob) == std::vector<Seal>{f.seal(1), f.seal(2)});
 }
 
@@ -331,7 +366,8 @@ TEST_CASE("dropped generations go with the packs that nobody else needs, and not
     const auto packs = [&] { return f.store->list_packs(kJob)->size(); };
     REQUIRE(packs() == 4);
     SUBCASE("what is pinned by time stays") {
-        const auto plan = collect_garbage(*f.store, kJob, {f.snapshots[1].digest}, {.stored_since = instant_of(0)});
+        const auto plan =
+            collect_garbage(*f.store, kJob, {f.snapshots[1].digest}, {.stored_since = instant_of(0)});
         REQUIRE(plan);
         CHECK(plan->remove.empty());
         CHECK(packs() == 4);
@@ -350,7 +386,8 @@ TEST_CASE("dropped generations go with the packs that nobody else needs, and not
     }
     SUBCASE("a manifest that cannot be read stops the removal of packs") {
         flip(f.manifest_file(2), 50);
-        CHECK(collect_garbage(*f.store, kJob, {f.snapshots[1].digest}, {}).error().kind == ErrorKind::malformed);
+        CHECK(collect_garbage(*f.store, kJob, {f.snapshots[1].digest}, {}).error().kind ==
+              ErrorKind::malformed);
         CHECK(packs() == 4);
         REQUIRE(f.store->quarantine(kJob, f.snapshots[2].digest, "rotten"));
         REQUIRE(collect_garbage(*f.store, kJob, {}, {}));

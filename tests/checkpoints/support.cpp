@@ -20,7 +20,9 @@ TempFolder::TempFolder() {
     REQUIRE(::mkdtemp(name.data()) != nullptr);
     path_ = fs::canonical(name);
 }
-TempFolder::~TempFolder() { static_cast<void>(remove_tree(path_)); }
+TempFolder::~TempFolder() {
+    static_cast<void>(remove_tree(path_));
+}
 
 void set_time(const fs::path& path, std::int64_t ns) {
     timespec t{};
@@ -62,25 +64,45 @@ namespace {
 
 std::string odd_name(Entropy& e, int serial) {
     static const std::vector<std::string> kNames = {
-        "plain.bin", "with space", " lead", "trail ", "-rf", "new\nline", "tab\tquote\"back\\slash", "Обучение🎤", "bad\xFF\xC3utf8",
-        "..three...", "%2e%2e", "~", "*?[x]", "CON", "\x01\x7f", std::string(240, 'n'), "\xED\xA0\x80", "#a;rm -rf $HOME`id`",
+        "plain.bin",
+        "with space",
+        " lead",
+        "trail ",
+        "-rf",
+        "new\nline",
+        "tab\tquote\"back\\slash",
+        "Обучение🎤",
+        "bad\xFF\xC3utf8",
+        "..three...",
+        "%2e%2e",
+        "~",
+        "*?[x]",
+        "CON",
+        "\x01\x7f",
+        std::string(240, 'n'),
+        "\xED\xA0\x80",
+        "#a;rm -rf $HOME`id`",
     };
     return kNames[e.below(kNames.size())] + std::to_string(serial);
 }
 
 std::string random_content(Entropy& e) {
     constexpr auto kChunk = static_cast<std::size_t>(kChunkBytes);
-    static constexpr std::size_t kSizes[] = {0, 1, 100, 4096, 70'000, kChunk - 1, kChunk, kChunk + 1, 2 * kChunk + 12'345};
+    static constexpr std::size_t kSizes[] = {
+        0, 1, 100, 4096, 70'000, kChunk - 1, kChunk, kChunk + 1, 2 * kChunk + 12'345};
     const std::size_t size = kSizes[e.below(std::size(kSizes))];
     switch (e.below(4)) {
-        case 0: return std::string(size, '\0');
-        case 1: return std::string(size, static_cast<char>('a' + e.below(4)));
+        case 0:
+            return std::string(size, '\0');
+        case 1:
+            return std::string(size, static_cast<char>('a' + e.below(4)));
         case 2: {
             std::string out = random_bytes(e, size);
             for (std::size_t i = 0; i < out.size(); i += 2) out[i] = '\0';  // half of it compresses
             return out;
         }
-        default: return random_bytes(e, size);
+        default:
+            return random_bytes(e, size);
     }
 }
 
@@ -121,12 +143,17 @@ std::string tree_text(const fs::path& root) {
     const auto line = [&](const fs::path& path) {
         struct stat st{};
         REQUIRE(::lstat(path.c_str(), &st) == 0);
-        std::string text = path.lexically_relative(root).string() + " | " + std::to_string(st.st_mode & 07777U) + " " +
-                           std::to_string(st.st_mtim.tv_sec) + "." + std::to_string(st.st_mtim.tv_nsec) + " ";
-        if (S_ISREG(st.st_mode)) text += "file " + std::to_string(st.st_size) + " " + sha256(get_file(path)).hex();
-        else if (S_ISLNK(st.st_mode)) text += "link " + fs::read_symlink(path).string();
-        else if (S_ISDIR(st.st_mode)) text += "folder";
-        else text += "other";
+        std::string text = path.lexically_relative(root).string() + " | " +
+                           std::to_string(st.st_mode & 07777U) + " " + std::to_string(st.st_mtim.tv_sec) +
+                           "." + std::to_string(st.st_mtim.tv_nsec) + " ";
+        if (S_ISREG(st.st_mode))
+            text += "file " + std::to_string(st.st_size) + " " + sha256(get_file(path)).hex();
+        else if (S_ISLNK(st.st_mode))
+            text += "link " + fs::read_symlink(path).string();
+        else if (S_ISDIR(st.st_mode))
+            text += "folder";
+        else
+            text += "other";
         lines.push_back(text);
     };
     line(root);
@@ -146,7 +173,8 @@ Result<void> MemoryPacks::put(const SpooledPack& pack) {
     return {};
 }
 
-Result<void> MemoryPacks::read(const PackEntry& pack, std::int64_t offset, std::int64_t length, std::string& out) {
+Result<void> MemoryPacks::read(const PackEntry& pack, std::int64_t offset, std::int64_t length,
+                               std::string& out) {
     ++reads;
     REQUIRE(length <= (16LL << 20));
     const auto at = packs.find(pack.id);
@@ -195,9 +223,9 @@ bool FaultDisk::hit(const char* what, const fs::path& path) {
     return ++operations == fail_at;
 }
 
-#define GF_FAULT(what, path)                                        \
-    if (hit(what, path)) {                                          \
-        if (die) ::_exit(99);                                       \
+#define GF_FAULT(what, path)                                                     \
+    if (hit(what, path)) {                                                       \
+        if (die) ::_exit(99);                                                    \
         return fail(disk_error(error, std::string{"injected "} + (what), path)); \
     }
 
@@ -206,7 +234,8 @@ Result<File> FaultDisk::create(const fs::path& path) {
     return Disk::create(path);
 }
 Result<void> FaultDisk::write(File& file, std::string_view bytes, const fs::path& path) {
-    if (operations + 1 == fail_at && short_write) static_cast<void>(Disk::write(file, bytes.substr(0, bytes.size() / 2), path));
+    if (operations + 1 == fail_at && short_write)
+        static_cast<void>(Disk::write(file, bytes.substr(0, bytes.size() / 2), path));
     GF_FAULT("write", path)
     return Disk::write(file, bytes, path);
 }

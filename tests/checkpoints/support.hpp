@@ -1,4 +1,5 @@
-// What the checkpoint tests share: private folders, trees of files made from a seed, packs in memory, and disks that fail.
+// What the checkpoint tests share: private folders, trees of files made from a seed, packs in memory, and
+// disks that fail.
 #pragma once
 #include <doctest/doctest.h>
 
@@ -34,7 +35,8 @@ class TempFolder {
     std::filesystem::path path_;
 };
 
-/// Writes a file (folders are made), with the time `seconds` after 2020 so that "older than two seconds" holds.
+/// Writes a file (folders are made), with the time `seconds` after 2020 so that "older than two seconds"
+/// holds.
 void put_file(const std::filesystem::path& path, std::string_view bytes, std::int64_t seconds = 0);
 [[nodiscard]] std::string get_file(const std::filesystem::path& path);
 [[nodiscard]] std::string random_bytes(Entropy& entropy, std::size_t size);
@@ -49,14 +51,16 @@ void make_random_tree(const std::filesystem::path& root, Entropy& entropy);
 class MemoryPacks final : public PackSink, public PackSource {
  public:
     Result<void> put(const SpooledPack& pack) override;
-    Result<void> read(const PackEntry& pack, std::int64_t offset, std::int64_t length, std::string& out) override;
+    Result<void> read(const PackEntry& pack, std::int64_t offset, std::int64_t length,
+                      std::string& out) override;
     std::map<Digest, std::string> packs;
     int put_limit{1'000'000};
     int reads{0};
 };
 
 /// A request with a wait that does not wait.
-[[nodiscard]] SnapshotRequest request_for(const std::filesystem::path& root, const std::filesystem::path& spool);
+[[nodiscard]] SnapshotRequest request_for(const std::filesystem::path& root,
+                                          const std::filesystem::path& spool);
 /// Takes, sends, and checks that both went well.
 Snapshot take_and_send(const SnapshotRequest& request, PackSink& sink);
 
@@ -71,8 +75,8 @@ class StoreSink final : public PackSink {
     int attempt_;
 };
 
-/// Counts operations. At operation `fail_at` (from 1; 0 = never) it returns `error`, or, if `die` is set, ends the process
-/// there; `short_write` lets half of the bytes of a failing write through first.
+/// Counts operations. At operation `fail_at` (from 1; 0 = never) it returns `error`, or, if `die` is set,
+/// ends the process there; `short_write` lets half of the bytes of a failing write through first.
 class FaultDisk final : public Disk {
  public:
     int fail_at{0};

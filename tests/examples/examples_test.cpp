@@ -1,4 +1,5 @@
-// The examples' job files are what a newcomer copies: each must be a valid spec, and say what its program does.
+// The examples' job files are what a newcomer copies: each must be a valid spec, and say what its program
+// does.
 #include <doctest/doctest.h>
 #include <re2/re2.h>
 
