@@ -1,0 +1,57 @@
+// The bench whose world is the real simulator process: written from the provider pages by somebody who has not seen the adapters. Between the two stands
+// a scripted server that passes requests on, and loses, cuts or replaces answers when a case wants that.
+#pragma once
+#include <sys/types.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "bench.hpp"
+#include "local_bench.hpp"
+#include "providers/registry.hpp"
+
+namespace gf::test {
+
+struct SimSetup {
+    std::string provider;          // "runpod" | "vastai"
+    std::string profile{"observed"};
+    double scale{1000};
+    bool intervals{false};         // Vast.ai's least intervals; a busy machine's jitter is larger than their margin at a high scale
+};
+
+class SimBench final : public Bench {
+ public:
+    explicit SimBench(SimSetup setup);
+    ~SimBench() override;
+    Provider& provider() override { return *set_.providers.front(); }
+    Clock& clock() override { return *clock_; }
+    void pass(Millis time) override { clock_->sleep_until(clock_->now() + time); }
+    bool fault(Op op, Fault fault) override;
+    std::size_t machines() override { return state().at("open_machines").get<std::size_t>(); }
+    bool add_foreign(const std::string& name) override;
+    bool go_away() override;
+    std::vector<Received> sent() override { return proxy_->received(); }
+
+    /// GET /_sim/state and /_sim/bill.
+    [[nodiscard]] nlohmann::json state();
+    [[nodiscard]] nlohmann::json bill();
+
+ private:
+    Answer pass_on(const Received& request, bool bad_key = false);
+    Answer answer(const Received& request);
+    [[nodiscard]] Op op_of(const Received& request) const;
+    nlohmann::json admin(const std::string& path);
+
+    SimSetup setup_;
+    TemporaryFolder folder_;
+    pid_t process_{-1};
+    std::string upstream_;
+    std::string admin_;
+    std::map<Op, Fault> faults_;
+    HttpClient client_;
+    std::unique_ptr<ScriptedServer> proxy_;
+    std::unique_ptr<ScaledClock> clock_;
+    ProviderSet set_;
+};
+
+}  // namespace gf::test
