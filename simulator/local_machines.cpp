@@ -33,6 +33,8 @@ std::string dumped(const json& message) {
 
 Result<std::unique_ptr<LocalMachines>> LocalMachines::open(Options options) {
     std::error_code error;
+    // What a simulator that was killed left here: its machines died with it.
+    fs::remove_all(options.dir / "machines", error);
     for (const auto* name : {"machines", "logs", "volumes"}) {
         fs::create_directories(options.dir / name, error);
         if (error)

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -28,10 +30,23 @@ const char* stock(int free, int of) {
     return free * 3 <= of * 2 ? "Medium" : "High";
 }
 
+/// "Rented by User: Mon Nov 30 2026 09:12:44 GMT+0000 (Coordinated Universal Time)".
 std::string status_change(const Rental& pod) {
-    const auto at = whole_seconds(pod.halted_at.value_or(pod.created_at));
-    if (pod.phase != Phase::stopped) return "Rented by User: " + at;
-    return (pod.halt == Halt::asked ? "Exited by user: " : "Exited by Runpod: ") + at;
+    using namespace std::chrono;
+    constexpr std::array kDays{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    constexpr std::array kMonths{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                 "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    const auto at = pod.halted_at.value_or(pod.created_at);
+    const auto day = floor<days>(at);
+    const year_month_day date(day);
+    const hh_mm_ss time(floor<seconds>(at) - day);
+    const auto text =
+        fmt::format("{} {} {:02} {} {:02}:{:02}:{:02} GMT+0000 (Coordinated Universal Time)",
+                    kDays[weekday(day).c_encoding()], kMonths[static_cast<unsigned>(date.month()) - 1],
+                    static_cast<unsigned>(date.day()), static_cast<int>(date.year()), time.hours().count(),
+                    time.minutes().count(), time.seconds().count());
+    if (pod.phase != Phase::stopped) return "Rented by User: " + text;
+    return (pod.halt == Halt::asked ? "Exited by user: " : "Exited by Runpod: ") + text;
 }
 
 HttpResponse graph_failure(int status, const std::string& message, const std::string& code) {

@@ -139,9 +139,12 @@ HttpResponse VastaiFace::handle(const HttpRequest& request) {
     const auto& segments = request.segments;
     if (segments.size() == 2 && segments[0] == "_result") return result_file(segments[1]);
     if (segments.size() < 3 || segments[0] != "api") return page_not_found();
-    // Every path ends with a slash; without it there is no such page.
-    if (!segments.back().empty()) return page_not_found();
-    Path path(segments.begin() + 1, segments.end() - 1);
+    // Every path ends with a slash; without it there is no such page. The vendor's own client leaves it out
+    // in one call, so that one is served.
+    const bool bare_user = request.path == "/api/v0/users/current";
+    if (!segments.back().empty() && !bare_user) return page_not_found();
+    Path path(segments.begin() + 1, segments.end());
+    if (!bare_user) path.pop_back();
     std::string endpoint;
     for (const auto& part : path) endpoint += "/" + (is_number(part) ? std::string{"{id}"} : part);
 

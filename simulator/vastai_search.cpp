@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -15,11 +16,20 @@ using nlohmann::json;
 
 constexpr std::size_t kOffersMax = 64;
 
+/// NaN for a text that is not a number.
+double number_in(const std::string& text) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc{} && end == text.data() + text.size() ? value : std::nan("");
+}
+
 /// -1, 0, 1, or nothing when the two cannot be compared.
 std::optional<int> compare(const json& a, const json& b) {
-    if (a.is_number() && b.is_number()) {
+    if (a.is_number() && (b.is_number() || b.is_string())) {
+        // The vendor's own client sends the numbers of a filter as text.
         const auto x = a.get<double>();
-        const auto y = b.get<double>();
+        const auto y = b.is_number() ? b.get<double>() : number_in(b.get_ref<const std::string&>());
+        if (!(x == x && y == y)) return std::nullopt;
         return x < y ? -1 : (x > y ? 1 : 0);
     }
     if (a.is_string() && b.is_string())
@@ -105,6 +115,20 @@ void sort_rows(std::vector<json>& rows, const json& order) {
     });
 }
 
+/// "580.95.05" -> 580095005.
+std::int64_t driver_number(const std::string& version) {
+    std::int64_t number = 0;
+    const char* at = version.data();
+    const char* const end = version.data() + version.size();
+    for (int part = 0; part < 3; ++part) {
+        int value = 0;
+        at = std::from_chars(at, end, value).ptr;
+        number = number * 1000 + value;
+        if (at != end) ++at;
+    }
+    return number;
+}
+
 double rounded(double value, int digits) {
     const double unit = std::pow(10.0, digits);
     return std::round(value * unit) / unit;
@@ -160,6 +184,7 @@ json VastaiFace::offer(const Host& host, const Ask& ask, bool rentable, bool bid
              {"compute_cap", gpu.compute_cap},
              {"cuda_max_good", host.cuda},
              {"driver_version", host.driver},
+             {"driver_vers", driver_number(host.driver)},
              {"dlperf", rounded(dlperf, 2)},
              {"total_flops", gpu.tflops * n},
              {"cpu_name", host.cpu_name},
@@ -191,6 +216,7 @@ json VastaiFace::offer(const Host& host, const Ask& ask, bool rentable, bool bid
              {"reliability2", host.reliability},
              {"expected_reliability", host.reliability},
              {"verification", host.verified ? "verified" : "unverified"},
+             {"vericode", host.verified ? 1 : 0},
              {"rentable", rentable},
              {"rented", !rentable},
              {"external", host.external},

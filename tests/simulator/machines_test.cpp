@@ -2,10 +2,13 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <iostream>
+#include <thread>
 
 #include "sim_client.hpp"
 #include "simulator/process_tree.hpp"
@@ -300,4 +303,85 @@ TEST_CASE("when the simulator goes, so do its machines, their mounts and their f
     std::ifstream mounts("/proc/self/mounts");
     const std::string text{std::istreambuf_iterator<char>(mounts), {}};
     CHECK_FALSE(text.contains(folder.path.string()));
+}
+
+TEST_CASE("an image of its own: a root that has nothing but busybox") {
+    const fs::path busybox = "/bin/busybox";
+    if (!fs::exists(busybox)) {
+        std::cerr << "SKIPPED: no /bin/busybox to make a root of\n";
+        return;
+    }
+    const Folder folder;
+    const Folder image;
+    fs::create_directories(image.path / "bin");
+    fs::copy_file(busybox, image.path / "bin/busybox");
+    for (const auto* name : {"sh", "echo", "ls", "cat", "sleep", "hostname"}) {
+        fs::create_symlink("busybox", image.path / "bin" / name);
+    }
+    const TestSim sim([&](SimulatorOptions& o) {
+        real(folder)(o);
+        o.image_root = image.path;
+    });
+    const auto pod =
+        run_pod(sim,
+                "nvidia-smi -L; ls /bin | cat; echo mine > /bin/mine; cat /bin/mine; cat /etc/hosts; "
+                "echo ready; exec sleep 1000");
+    if (!isolated(sim)) return;
+    wait_for(sim, "runpod", pod, "ready");
+    const auto out = output(sim, "runpod", pod);
+    INFO(out);
+    CHECK(out.contains("GPU 0: NVIDIA GeForce RTX 4090"));
+    CHECK(out.contains("busybox\ncat\n"));
+    CHECK(out.contains("mine\n127.0.0.1"));
+    CHECK_FALSE(fs::exists(image.path / "bin/mine"));  // the image itself stays as it is
+}
+
+TEST_CASE("the program tells its ports, ends on SIGTERM with 0, and when killed takes its machines along") {
+    for (const int signal : {SIGTERM, SIGKILL}) {
+        const Folder folder;
+        const auto ports_file = (folder.path / "ports.json").string();
+        const auto dir = (folder.path / "dir").string();
+        const auto settings = (folder.path / "settings.json").string();
+        std::ofstream(settings) << R"({"runpod_provision_ms":0,"runpod_pull_ms":0})";
+        const pid_t program = ::fork();
+        REQUIRE(program >= 0);
+        if (program == 0) {
+            ::execl(GF_SIM_BINARY, "gpuferry-sim", "--dir", dir.c_str(), "--ports-file", ports_file.c_str(),
+                    "--settings", settings.c_str(), nullptr);
+            ::_exit(127);
+        }
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+        while (!fs::exists(ports_file) && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+        REQUIRE(fs::exists(ports_file));
+        std::ifstream file(ports_file);
+        const auto ports = json::parse(file);
+        CHECK(ports["pid"] == program);
+        const auto admin = ports["admin"].get<std::uint16_t>();
+        const json body{{"name", "n"},
+                        {"image", "i"},
+                        {"gpu", {{"id", "NVIDIA L4"}}},
+                        {"disk", 10},
+                        {"args", "sh -c 'setsid sleep 1007 & exec sleep 1008'"}};
+        CHECK(send(ports["runpod"].get<std::uint16_t>(), {.method = "POST", .path = "/v2/pods", .body = body})
+                  .status == 201);
+        pid_t machine = 0;
+        std::vector<pid_t> children;
+        while (children.empty() && std::chrono::steady_clock::now() < end) {
+            const auto state = send(admin, {.path = "/_sim/state"}).parsed();
+            machine = state["machines"][0]["pid"].get<pid_t>();
+            if (machine != 0) children = descendants(machine);
+        }
+        REQUIRE_FALSE(children.empty());
+        ::kill(program, signal);
+        int status = 0;
+        REQUIRE(::waitpid(program, &status, 0) == program);
+        if (signal == SIGTERM) {
+            CHECK(WIFEXITED(status));
+            CHECK(WEXITSTATUS(status) == 0);
+            CHECK_FALSE(lives(machine));
+        }
+        while (lives(machine) && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+        CHECK_FALSE(lives(machine));
+        for (const auto child : children) CHECK_FALSE(lives(child));
+    }
 }

@@ -36,8 +36,8 @@ std::size_t take_header(char* data, std::size_t size, std::size_t n, void* into)
 }  // namespace
 
 Answer send(std::uint16_t port, const Call& call) {
-    static const bool ready = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
-    REQUIRE(ready);
+    static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
+    if (ready != CURLE_OK) FAIL("libcurl does not start");
     CURL* curl = curl_easy_init();
     Answer answer;
     const auto url = "http://127.0.0.1:" + std::to_string(port) + call.path;

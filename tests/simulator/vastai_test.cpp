@@ -148,6 +148,8 @@ TEST_CASE("filters: every operator, names with spaces only, id never, defaults n
     CHECK(count({{"gpu_name", {{"notin", {"RTX 4090"}}}}, {"num_gpus", {{"eq", 1}}}}) == 14);
     CHECK(count({{"num_gpus", {{"gte", 8}}}}) == 6);
     CHECK(count({{"num_gpus", {{"gt", 4}}}}) == 6);
+    CHECK(count({{"num_gpus", {{"gt", "4"}}}}) == 6);  // the vendor's client sends numbers as text
+    CHECK(count({{"num_gpus", {{"gt", "four"}}}}) == 0);
     CHECK(count({{"num_gpus", {{"neq", 1}}}}) + all == count(json::object()));
     CHECK(count({{"reliability2", {{"gte", 0.99}, {"lte", 0.995}}}, {"num_gpus", {{"lt", 2}}}}) > 0);
     CHECK(count({{"geolocation", {{"in", {"US"}}}}, {"num_gpus", {{"eq", 1}}}}) == 6);
