@@ -2,6 +2,7 @@
 
 #include <boost/url/parse.hpp>
 #include <boost/url/url_view.hpp>
+#include <charconv>
 
 namespace gf::agent {
 
@@ -27,7 +28,13 @@ Result<Url> parse_url(std::string_view text) {
     url.host = view.host_type() == boost::urls::host_type::ipv6 ? std::string(view.host_ipv6_address().to_string())
                                                                 : view.host_address();
     if (url.host.empty()) return fail(ErrorKind::invalid, "a URL without a host: " + std::string(text));
-    url.port = view.has_port() && view.port_number() != 0 ? view.port_number() : (url.tls ? 443 : 80);
+    url.port = url.tls ? 443 : 80;
+    if (view.has_port() && !view.port().empty()) {
+        // By hand: the library's own number is cut to 16 bits without a word.
+        const std::string digits(view.port());
+        const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), url.port);
+        if (read.ec != std::errc{} || url.port == 0) return fail(ErrorKind::invalid, "a URL with a port that is none: " + std::string(text));
+    }
     url.path = view.encoded_path();
     while (!url.path.empty() && url.path.back() == '/') url.path.pop_back();
     return url;

@@ -116,6 +116,7 @@ struct FakeDaemon::Impl {
             response.keep_alive(request.keep_alive());
             response.prepare_payload();
             http::write(socket, response, ec);
+            if (!response.keep_alive()) break;
         }
         forget(fd);
     }
@@ -135,6 +136,7 @@ struct FakeDaemon::Impl {
         const std::string target(request.target());
         const std::string method(request.method_string());
         if (target == "/agent/enrol") return enrol(request, response);
+        if (!target.starts_with("/agent/") || target.starts_with("/agent/bin/")) return answer_open(request, response);
         if (!authorised(request)) {
             response.result(http::status::unauthorized);
             return true;
@@ -161,6 +163,24 @@ struct FakeDaemon::Impl {
         lock.unlock();
         changed.notify_all();
         return reply;
+    }
+
+    /// What needs no session: the agent's binary, and calls that are meant for a provider.
+    bool answer_open(const Request& request, Response& response) {
+        const std::string target(request.target());
+        {
+            const std::lock_guard lock(mutex);
+            if (const auto hash = part_after(target, "/agent/bin/"); !hash.empty()) {
+                ++state.binary_requests;
+                serve_bytes(state.binaries, hash, request, response);
+            } else {
+                state.others.push_back({std::string(request.method_string()), target,
+                                        std::string(request[http::field::authorization]), request.body()});
+                response.result(static_cast<unsigned>(state.other_status));
+            }
+        }
+        changed.notify_all();
+        return true;
     }
 
     bool enrol(const Request& request, Response& response) {

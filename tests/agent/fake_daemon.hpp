@@ -21,6 +21,10 @@ struct LogState {
     std::vector<std::pair<std::int64_t, std::int64_t>> holes;  // at, count
 };
 
+struct OtherRequest {
+    std::string method, target, authorization, body;
+};
+
 struct DaemonState {
     std::vector<agent_protocol::EnrolRequest> enrolments;
     std::vector<agent_protocol::Hello> hellos;
@@ -35,6 +39,9 @@ struct DaemonState {
     std::vector<std::int64_t> broken;
     std::map<std::string, std::string> blobs;  // by hash
     int connections{0};                        // WebSockets that were opened
+    std::map<std::string, std::string> binaries;  // served as /agent/bin/<key>
+    int binary_requests{0};
+    std::vector<OtherRequest> others;          // paths that are no agent's
 
     // Faults, set by the test.
     bool refuse_sessions{false};               // 401 to every token until the next enrolment
@@ -42,6 +49,7 @@ struct DaemonState {
     std::set<std::string> fenced;              // attempts that get 409
     int log_answers_lost{0};                   // bodies taken in, connection cut before the answer
     bool welcome{true};
+    int other_status{200};
     agent_protocol::Welcome welcome_message{};
 };
 
