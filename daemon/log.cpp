@@ -113,7 +113,7 @@ spdlog::logger& logger() {
     // Held for the life of the process: lines may be written while statics are destroyed.
     static auto* const held = [] {
         auto* made = new spdlog::logger("gpuferry", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-        made->set_formatter(std::make_unique<spdlog::pattern_formatter>("%Y-%m-%dT%H:%M:%S.%eZ %l %v",
+        made->set_formatter(std::make_unique<spdlog::pattern_formatter>("%Y-%m-%dT%H:%M:%S.%eZ %v",
                                                                         spdlog::pattern_time_type::utc));
         made->flush_on(spdlog::level::debug);
         return made;
@@ -150,7 +150,8 @@ std::string line(std::string_view event, std::initializer_list<Field> fields) {
 
 void write(Level level, std::string_view event, std::initializer_list<Field> fields) {
     if (!enabled(level)) return;
-    logger().log(spd(level), spdlog::string_view_t(line(event, fields)));
+    static constexpr std::string_view names[] = {"debug ", "info ", "warn ", "error "};
+    logger().log(spd(level), spdlog::string_view_t(std::string(names[static_cast<std::size_t>(level)]) + line(event, fields)));
 }
 
 }  // namespace gf::log

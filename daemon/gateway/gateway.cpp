@@ -66,7 +66,7 @@ std::optional<std::int64_t> number_of(const http::Request& request, std::string_
     std::int64_t value = 0;
     const auto* end = text->data() + text->size();
     const auto [stop, error] = std::from_chars(text->data(), end, value);
-    if (error != std::errc{} || stop != end || value < 0 || value > (std::int64_t{1} << 60)) return -1;
+    if (error != std::errc{} || stop != end || value < 0) return -1;
     return value;
 }
 

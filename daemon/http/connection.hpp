@@ -226,16 +226,18 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
         body.size = piece.size();
         body.more = true;
         for (;;) {
-            error_code error;
             if (buffer_.size() > 0) {
-                buffer_.consume(parser_->put(buffer_.data(), error));
+                error_code error;
+                const auto used = parser_->put(buffer_.data(), error);
+                buffer_.consume(used);
                 if (error == wire::error::need_buffer) error = {};
                 if (error && error != wire::error::need_more) co_return error;
-            }
-            const auto got = piece.size() - body.size;
-            if (got > 0 || parser_->is_done()) {
-                piece.resize(got);
-                co_return error_code{};
+                const auto got = piece.size() - body.size;
+                if (got > 0 || parser_->is_done()) {
+                    piece.resize(got);
+                    co_return error_code{};
+                }
+                if (used > 0 && !error) continue;  // the parser takes one part of a chunk at a time
             }
             const auto space = buffer_.prepare(64 * 1024);
             const auto [failed, size] = co_await stream_.async_read_some(space, as_result);

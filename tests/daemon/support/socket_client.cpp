@@ -1,0 +1,133 @@
+#include "tests/daemon/support/socket_client.hpp"
+
+#include <sys/socket.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <boost/beast/websocket.hpp>
+#include <boost/beast/websocket/ssl.hpp>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+namespace gf::test {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+using Tcp = asio::ip::tcp;
+
+struct SocketClient::Impl {
+    asio::io_context io;
+    asio::ssl::context context{asio::ssl::context::tls_client};
+    std::unique_ptr<beast::websocket::stream<Tcp::socket>> plain;
+    std::unique_ptr<beast::websocket::stream<asio::ssl::stream<Tcp::socket>>> secure;
+    int status{0};
+    std::thread reader;
+    std::mutex mutex;  // guards all below
+    std::condition_variable changed;
+    std::deque<std::string> messages;
+    bool over{false};
+    std::string reason;
+
+    template <class F>
+    void with(F f) {
+        if (secure) f(*secure);
+        else f(*plain);
+    }
+    Tcp::socket& socket() { return secure ? secure->next_layer().next_layer() : plain->next_layer(); }
+
+    void read_all() {
+        with([this](auto& stream) {
+            for (;;) {
+                beast::flat_buffer buffer;
+                boost::system::error_code error;
+                stream.read(buffer, error);
+                const std::scoped_lock lock(mutex);
+                if (error) {
+                    over = true;
+                    reason = std::string(stream.reason().reason.c_str(), stream.reason().reason.size());
+                    changed.notify_all();
+                    return;
+                }
+                messages.push_back(beast::buffers_to_string(buffer.data()));
+                changed.notify_all();
+            }
+        });
+    }
+};
+
+SocketClient::SocketClient(int port, const std::string& token, bool tls) : impl_(std::make_unique<Impl>()) {
+    auto& i = *impl_;
+    Tcp::socket socket(i.io);
+    boost::system::error_code error;
+    socket.connect(Tcp::endpoint(asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(port)), error);
+    if (tls) {
+        i.secure = std::make_unique<beast::websocket::stream<asio::ssl::stream<Tcp::socket>>>(std::move(socket), i.context);
+        if (!error) i.secure->next_layer().handshake(asio::ssl::stream_base::client, error);
+    } else {
+        i.plain = std::make_unique<beast::websocket::stream<Tcp::socket>>(std::move(socket));
+    }
+    beast::websocket::response_type answer;
+    i.with([&](auto& stream) {
+        stream.set_option(beast::websocket::stream_base::decorator([&token](beast::websocket::request_type& request) {
+            request.set(beast::http::field::authorization, "Bearer " + token);
+        }));
+        if (!error) stream.handshake(answer, "127.0.0.1", "/agent/ws", error);
+    });
+    i.status = static_cast<int>(answer.result_int());
+    if (error) {
+        i.over = true;
+        return;
+    }
+    i.reader = std::thread([&i] { i.read_all(); });
+}
+
+SocketClient::~SocketClient() {
+    cut();
+    if (impl_->reader.joinable()) impl_->reader.join();
+}
+
+int SocketClient::status() const { return impl_->status; }
+
+void SocketClient::send(const std::string& text) {
+    impl_->with([&](auto& stream) {
+        boost::system::error_code ignored;
+        stream.text(true);
+        stream.write(asio::buffer(text), ignored);
+    });
+}
+
+void SocketClient::send_binary(const std::string& bytes) {
+    impl_->with([&](auto& stream) {
+        boost::system::error_code ignored;
+        stream.binary(true);
+        stream.write(asio::buffer(bytes), ignored);
+    });
+}
+
+std::optional<std::string> SocketClient::receive(int seconds) {
+    std::unique_lock lock(impl_->mutex);
+    impl_->changed.wait_for(lock, std::chrono::seconds(seconds), [this] { return !impl_->messages.empty() || impl_->over; });
+    if (impl_->messages.empty()) return std::nullopt;
+    auto message = std::move(impl_->messages.front());
+    impl_->messages.pop_front();
+    return message;
+}
+
+bool SocketClient::ended(int seconds) {
+    std::unique_lock lock(impl_->mutex);
+    return impl_->changed.wait_for(lock, std::chrono::seconds(seconds), [this] { return impl_->over; });
+}
+
+std::string SocketClient::reason() const {
+    const std::scoped_lock lock(impl_->mutex);
+    return impl_->reason;
+}
+
+void SocketClient::cut() { ::shutdown(impl_->socket().native_handle(), SHUT_RDWR); }
+
+}  // namespace gf::test
