@@ -51,7 +51,7 @@ HOMES = (
     (re.compile(r"^sqlite3\.h$"), ("db/", "tests/db/", "bench/")),
     (re.compile(r"^curl/"), ("providers/http", "cli/", "daemon/notify/", "tests/")),
     (re.compile(r"^spdlog/"), ("daemon/log", "tests/daemon/daemon_log")),
-    (re.compile(r"^boost/(asio|beast)"), ("daemon/http/", "daemon/api/", "daemon/gateway/", "agent/", "simulator/http_server", "tests/")),
+    (re.compile(r"^boost/(asio|beast)"), ("daemon/http/", "daemon/api/", "daemon/gateway/", "agent/", "simulator/http_server", "tests/", "bench/")),
 )
 
 
