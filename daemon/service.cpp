@@ -17,6 +17,7 @@
 #include "daemon/data_dir.hpp"
 #include "daemon/gateway/gateway.hpp"
 #include "daemon/log.hpp"
+#include "daemon/retention.hpp"
 #include "daemon/runtime/runtime.hpp"
 #include "providers/registry.hpp"
 #include "scheduler/gpu_names.hpp"
@@ -93,6 +94,7 @@ struct Service::Impl {
     Result<void> open_listeners();
     Result<void> write_ports();
     void complete_launch(LaunchRequest& request, const MachineId& machine);
+    void free_later(const JobId& job);
     std::shared_ptr<const JobSpec> parse_spec(const std::string& text, bool yaml) const;
     std::string local_url() const { return "http://127.0.0.1:" + std::to_string(gateway->port()); }
 };
@@ -118,6 +120,18 @@ void Service::Impl::complete_launch(LaunchRequest& request, const MachineId& mac
                    {"GPUFERRY_ENROL", enrol_token(install_key, machine)},
                    {"GPUFERRY_PIN", gateway->spki_pin()}};
     request.start_script = start_script({.url = url, .sha256 = agent_sha256});
+}
+
+void Service::Impl::free_later(const JobId& job) {
+    const auto committed = std::chrono::time_point_cast<Millis>(std::chrono::system_clock::now());
+    loop->work([this, job, committed] {
+        auto reader = store->open_reader();
+        if (!reader) return;
+        const auto freed = free_checkpoints(*checkpoint_store, **reader, job, committed);
+        if (!freed) log::warn("checkpoints.free_failed", {{"job", job.get()}, {"error", freed.error().message}});
+        else if (freed->packs + freed->manifests > 0)
+            log::debug("checkpoints.freed", {{"job", job.get()}, {"packs", freed->packs}, {"bytes", freed->bytes}});
+    });
 }
 
 Result<void> Service::Impl::open_parts() {
@@ -177,6 +191,7 @@ Result<void> Service::Impl::open_parts() {
 
     RuntimeOptions runtime_options;
     runtime_options.core = core_settings(settings, *install, options.time_scale);
+    runtime_options.core.gpus = &*gpus;
     runtime_options.seed = std::stoull(random_hex(8), nullptr, 16);
     runtime_options.data_dir = settings.data_dir;
     runtime_options.parse_spec = [this](const std::string& t, bool yaml) { return parse_spec(t, yaml); };
@@ -184,6 +199,7 @@ Result<void> Service::Impl::open_parts() {
     runtime_options.events_committed = [this](std::int64_t seq) {
         if (api) api->events_committed(seq);
     };
+    runtime_options.generation_committed = [this](const JobId& job) { free_later(job); };
     runtime_options.alive = [] { ::sd_notify(0, "WATCHDOG=1"); };
     runtime = std::make_unique<Runtime>(*store, *clock, std::move(made->providers), std::move(runtime_options));
     if (auto loaded = runtime->load(); !loaded) return fail(std::move(loaded).error());

@@ -1,11 +1,33 @@
 // When each provider is asked what: offers for what waits, one listing per sweep, the balance. Failures back off and are
 // told; they never change a machine.
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "daemon/orchestrator/step.hpp"
 
 namespace gf {
+
+namespace {
+
+/// Lays an answer over what is known: it replaces what it was asked about (count and kind), the rest stays with its own age.
+void take_offers(LiveProvider& p, const OfferList& list, Instant began) {
+    if (!p.capabilities.search_per_count) {
+        p.offers = list.offers;
+        p.offers_read.clear();
+    } else {
+        std::erase_if(p.offers, [&](const Offer& o) {
+            return std::ranges::find(p.offers_asked.gpu_counts, o.gpu_count) != p.offers_asked.gpu_counts.end() &&
+                   (o.spot ? p.offers_asked.spot : p.offers_asked.on_demand);
+        });
+        p.offers.insert(p.offers.end(), list.offers.begin(), list.offers.end());
+        for (const PriceRead& read : list.reads) p.offers_read[{read.gpu_count, read.spot}] = read.at;
+    }
+    p.rejected = list.rejected;
+    p.offers_at = began;
+}
+
+}  // namespace
 
 void Step::on(const OffersSeen& e, const StoredRows&) {
     LiveProvider* p = provider(e.provider);
@@ -24,9 +46,7 @@ void Step::on(const OffersSeen& e, const StoredRows&) {
     }
     p->offers_failures = 0;
     p->offers_error.clear();
-    p->offers = e.result->offers;
-    p->rejected = e.result->rejected;
-    p->offers_at = e.began;
+    take_offers(*p, *e.result, e.began);
     p->offers_next = now_ + w_.settings.offers;
     // Refusals are forgotten when their time is over; the maps stay as small as the market.
     std::erase_if(w_.cooled_offers, [&](const auto& entry) { return entry.second.first <= now_; });
@@ -70,10 +90,22 @@ void Step::drive_provider(LiveProvider& p) {
     const bool offers_due = !p.offers_asked_once || (waits && now_ >= p.offers_next);
     if (offers_due && (!p.offers_call || now_ - *p.offers_call > kCallLost)) {
         // What queued jobs ask for is not known without reading them all; the common counts serve them.
-        for (int n : {1, 2, 4, 8}) counts.insert(n);
+        constexpr std::array kCommonCounts{1, 2, 4, 8};
+        OfferQuery query{.gpu_counts = {kCommonCounts.begin(), kCommonCounts.end()}, .provider_gpu_names = {}, .disk_gb = disk,
+                         .on_demand = true, .spot = p.capabilities.spot};
+        if (p.capabilities.search_per_count) {
+            // Prices must be fresh at a rent, and all counts together take longer than that: what a job waits for goes
+            // first and alone, the rest in turn.
+            query.gpu_counts = {kCommonCounts.at(p.offers_turn++ % kCommonCounts.size())};
+            if (p.offers_wanted) query = *p.offers_wanted;
+            query.disk_gb = std::max(query.disk_gb, disk);
+        } else {
+            query.gpu_counts.insert(query.gpu_counts.end(), counts.begin(), counts.end());
+        }
+        p.offers_wanted.reset();
+        p.offers_asked = query;
         p.offers_call = now_;
-        effect(CallOffers{p.name, OfferQuery{.gpu_counts = {counts.begin(), counts.end()}, .provider_gpu_names = {},
-                                             .disk_gb = disk, .on_demand = true, .spot = p.capabilities.spot}});
+        effect(CallOffers{p.name, std::move(query)});
     }
     // The sweep goes on without machines too, only more rarely: that is how orphans are found.
     const Millis sweep = machines_here || waits ? w_.settings.sweep : w_.settings.sweep * 6;

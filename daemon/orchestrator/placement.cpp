@@ -18,6 +18,7 @@ bool provider_named(const std::vector<std::string>& list, const std::string& nam
 ChoiceWorld choice_world(const World& world, Instant now, bool local_allowed) {
     ChoiceWorld out;
     out.now = now;
+    out.gpus = world.settings.gpus;
     out.cloud_reachable = world.settings.cloud_reachable;
     out.agent_archs = world.settings.agent_archs;
     out.fleet_rate_max = world.settings.usd_per_hour_max;
@@ -43,6 +44,26 @@ ChoiceWorld choice_world(const World& world, Instant now, bool local_allowed) {
     return out;
 }
 
+bool Step::price_fresh(const LiveProvider& p, int gpu_count, bool spot) const {
+    if (!p.capabilities.search_per_count) return p.offers_at && now_ - *p.offers_at <= w_.settings.offers_fresh;
+    const auto read = p.offers_read.find({gpu_count, spot});
+    return read != p.offers_read.end() && now_ - read->second <= w_.settings.offers_fresh;
+}
+
+bool Step::prices_fresh(const LiveProvider& p, const ResourceSpec& wanted) const {
+    const int count = std::max(1, wanted.gpus);
+    const bool bids = p.capabilities.spot && wanted.spot != SpotChoice::never;
+    const bool fixed = !p.capabilities.spot || wanted.spot != SpotChoice::always;
+    return (!bids || price_fresh(p, count, true)) && (!fixed || price_fresh(p, count, false));
+}
+
+OfferQuery Step::query_for(const LiveProvider& p, const JobSpec& spec) {
+    const ResourceSpec& r = spec.resources;
+    return {.gpu_counts = {std::max(1, r.gpus)}, .provider_gpu_names = {}, .disk_gb = disk_gb(spec),
+            .on_demand = !p.capabilities.spot || r.spot != SpotChoice::always,
+            .spot = p.capabilities.spot && r.spot != SpotChoice::never};
+}
+
 bool Step::offers_settled(const JobSpec& spec) {
     // Rent only from fresh prices, but let no slow or broken provider hold up the others: each gets a bounded wait.
     bool settled = true;
@@ -50,10 +71,11 @@ bool Step::offers_settled(const JobSpec& spec) {
         const auto& r = spec.resources;
         if (!r.providers.empty() && !provider_named(r.providers, name)) continue;
         if (provider_named(r.exclude_providers, name)) continue;
-        if (p.offers_at && now_ - *p.offers_at <= w_.settings.offers_fresh) continue;
+        if (prices_fresh(p, r)) continue;
         if (p.offers_failures > 0 && now_ < p.offers_next) continue;
         if (p.offers_call && now_ - *p.offers_call > w_.settings.offers_patience) continue;
         settled = false;
+        if (!p.offers_wanted) p.offers_wanted = query_for(p, spec);
         if (!p.offers_call) p.offers_next = now_;
     }
     return settled;
@@ -129,8 +151,8 @@ bool Step::place(LiveJob& job, LiveTask& task, bool fresh_enough) {
     if (!fresh_enough) return false;
     std::vector<Offer> offers;
     for (const auto& [name, p] : w_.providers)
-        if (p.offers_at && now_ - *p.offers_at <= w_.settings.offers_fresh)
-            offers.insert(offers.end(), p.offers.begin(), p.offers.end());
+        for (const Offer& offer : p.offers)
+            if (price_fresh(p, offer.gpu_count, offer.spot)) offers.push_back(offer);
     const Decision decision = choose(*job.spec, task.row, offers, choice_world(w_, now_, job.row.local_allowed));
     write_decision(job.row.id, decision);
     if (!decision.chosen) return false;

@@ -10,6 +10,7 @@
 #include "model/money.hpp"
 #include "model/strong.hpp"
 #include "model/time.hpp"
+#include "scheduler/gpu_names.hpp"
 
 namespace gf {
 
@@ -52,6 +53,7 @@ struct CoreSettings {
     bool cuda_probe_off{false};
     double time_scale{1};
     std::set<std::string> agent_archs{"amd64"};
+    const GpuNames* gpus{nullptr};              // the card table; outlives the core
 };
 
 }  // namespace gf

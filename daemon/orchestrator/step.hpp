@@ -125,6 +125,10 @@ class Step {
     void write_decision(const JobId& job, const Decision& decision);
     void look_at_queue();
     bool offers_settled(const JobSpec& spec);
+    [[nodiscard]] bool price_fresh(const LiveProvider& p, int gpu_count, bool spot) const;
+    [[nodiscard]] bool prices_fresh(const LiveProvider& p, const ResourceSpec& wanted) const;
+    /// What this provider must be asked to know the prices that the job can use.
+    [[nodiscard]] static OfferQuery query_for(const LiveProvider& p, const JobSpec& spec);
     // market.cpp
     void drive_provider(LiveProvider& provider);
     // timers.cpp

@@ -55,6 +55,10 @@ struct LiveProvider {
     std::vector<Offer> offers;
     std::vector<RejectedOffer> rejected;
     std::optional<Instant> offers_at;          // began of the last good read
+    std::map<std::pair<int, bool>, Instant> offers_read;  // when the prices of a GPU count and kind (spot) were read
+    std::optional<OfferQuery> offers_wanted;   // what the first job that waits for fresh prices can use
+    OfferQuery offers_asked;                   // of the last call
+    std::size_t offers_turn{0};                // which of the common counts the background looks at next
     bool offers_asked_once{false};
     std::optional<Instant> offers_call;        // in flight since
     Instant offers_next{};

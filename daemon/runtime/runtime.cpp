@@ -229,6 +229,9 @@ void Runtime::apply_batch(std::vector<Pending> batch) {
         if (!committed) return commit_failed(std::move(batch), committed.error());
         ++commits_;
         update_gates(rows);
+        if (options_.generation_committed)
+            for (const RowChange& change : rows)
+                if (const auto* checkpoint = std::get_if<PutCheckpoint>(&change)) options_.generation_committed(checkpoint->row.job);
         if (options_.events_committed && *committed > 0) options_.events_committed(*committed);
     }
     release(std::move(effects));

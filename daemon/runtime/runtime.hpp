@@ -30,6 +30,7 @@ struct RuntimeOptions {
     /// Fills in what a machine needs to find us: environment and start script. Called on a lane's thread.
     std::function<void(LaunchRequest&, const MachineId&)> complete_launch;
     std::function<void(std::int64_t last_seq)> events_committed;  // may be empty
+    std::function<void(const JobId&)> generation_committed;       // a new checkpoint generation of this job; may be empty
     std::function<void()> alive;                                  // called about every second by a healthy core thread
 };
 
