@@ -37,6 +37,7 @@ struct Capabilities {
     bool is_local{false};         // this machine: price 0 is allowed, never "lost to the market"
     bool listing_has_env{false};  // listings show our environment marks as well as the name
     bool per_disk_price{true};    // a stopped machine's disk is billed
+    bool search_per_count{false};  // each GPU count and kind costs a paced search of its own: ask for few at a time
 };
 
 /// What waiting jobs can use; an adapter may use it to ask less, never to answer with less than fits.
@@ -48,9 +49,17 @@ struct OfferQuery {
     bool spot{true};
 };
 
+/// When the prices of one GPU count and kind were read, where one call reads them at several times.
+struct PriceRead {
+    int gpu_count{1};
+    bool spot{false};
+    Instant at;
+};
+
 struct OfferList {
     std::vector<Offer> offers;
     std::vector<RejectedOffer> rejected;     // offers with an unusable price, memory, … and why
+    std::vector<PriceRead> reads{};          // empty = everything was read when the call began
 };
 
 struct RegistryLogin {

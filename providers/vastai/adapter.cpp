@@ -31,6 +31,7 @@ Result<OfferList> Adapter::offers(const OfferQuery& query) {
 
 Result<void> Adapter::search_all(const OfferQuery& query, int count, bool bid, int& searches_left, OfferList& out) {
     const auto disk = std::max(query.disk_gb, kDiskGbMin);
+    bool read_noted = false;
     std::set<std::int64_t> taken;  // rounds may overlap where names were spelled in two ways
     const auto search = [&](const std::vector<std::string>& names, const std::vector<std::string>& not_names,
                             std::set<std::string>* names_seen) -> Result<std::size_t> {
@@ -39,6 +40,9 @@ Result<void> Adapter::search_all(const OfferQuery& query, int count, bool bid, i
             {.gpu_names = names, .gpu_names_not = not_names, .num_gpus = count, .bid = bid, .disk_gb = disk});
         if (!reply.value) return fail(seen(read_error(reply.answer, "search offers")));
         const auto now = clock_.now();
+        // Searches wait for each other: what counts for freshness is when the oldest answer of this count and kind came.
+        if (!read_noted) out.reads.push_back({.gpu_count = count, .spot = bid, .at = now});
+        read_noted = true;
         for (const auto& ask : *reply.value) {
             if (names_seen != nullptr && !ask.gpu_name.empty()) names_seen->insert(ask.gpu_name);
             if (ask.id && !taken.insert(*ask.id).second) continue;

@@ -8,7 +8,7 @@ from worlds import counter_spec, fault, rentals, wait_all_gone
 
 def test(lab):
     lab.start_sim()
-    fault(lab, provider="vastai", method="PUT", path="/api/v0/asks/", action="delay_after_effect", ms=4000, count=1)
+    fault(lab, "PUT", "/api/v0/asks/", provider="vastai", action="delay_after_effect", ms=4000, count=1)
     lab.write_config(runpod=False)
     lab.start_daemon()
     job = lab.submit(counter_spec(lab))

@@ -7,8 +7,25 @@ Arguments: TOTAL steps, seconds per step, steps per checkpoint.
 import hashlib
 import os
 import pathlib
+import shutil
 import sys
 import time
+
+
+def save(checkpoints, step, link):
+    """A folder that appears whole under its name; the two newest stay."""
+    writing = checkpoints / "writing.tmp"
+    shutil.rmtree(writing, ignore_errors=True)
+    writing.mkdir()
+    # A few hundred kilobytes that change, so that a checkpoint is more than one small file.
+    (writing / "weights").write_bytes(hashlib.sha256(link.encode()).digest() * 10_000)
+    (writing / "state").write_text(f"{step} {link}")
+    (writing / "complete").touch()
+    final = checkpoints / f"step-{step:06d}"
+    shutil.rmtree(final, ignore_errors=True)
+    writing.rename(final)
+    for old in sorted(checkpoints.glob("step-*"))[:-2]:
+        shutil.rmtree(old)
 
 
 def main():
@@ -18,9 +35,9 @@ def main():
     checkpoints.mkdir(parents=True, exist_ok=True)
     outputs.mkdir(parents=True, exist_ok=True)
     step, link = 0, "start"
-    saved = checkpoints / "state"
-    if saved.exists():
-        step_text, link = saved.read_text().split()
+    whole = sorted(checkpoints.glob("step-*/complete"))
+    if whole:
+        step_text, link = (whole[-1].parent / "state").read_text().split()
         step = int(step_text)
         print(f"resumed at {step}, GPUFERRY_RESUME={os.environ.get('GPUFERRY_RESUME')}", flush=True)
     while step < total:
@@ -28,11 +45,7 @@ def main():
         link = hashlib.sha256(f"{link} {step}".encode()).hexdigest()
         print(f"step {step}/{total}", flush=True)
         if step % every == 0 or step == total:
-            # A few hundred kilobytes that change, so that a checkpoint is more than one small file.
-            (checkpoints / "weights.new").write_bytes(hashlib.sha256(link.encode()).digest() * 10_000)
-            os.replace(checkpoints / "weights.new", checkpoints / "weights")
-            (checkpoints / "state.new").write_text(f"{step} {link}")
-            os.replace(checkpoints / "state.new", saved)
+            save(checkpoints, step, link)
         time.sleep(pause)
     (outputs / "result").write_text(link + "\n")
 

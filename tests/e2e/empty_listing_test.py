@@ -14,7 +14,7 @@ def test(lab):
     lab.start_daemon()
     job = lab.submit(counter_spec(lab, TOTAL, 0.15, 5))
     lab.wait_step(job, 10)
-    fault(lab, provider="vastai", method="GET", path="^/api/v1/instances/?$", action="empty_list")
+    fault(lab, "GET", "^/api/v1/instances/?$", provider="vastai", action="empty_list")
     wait_for("the provider to be marked", lambda: [p for p in lab.items("/v1/providers")
                                                     if p["name"] == "vastai" and p["health"] == "listing_not_trusted"], 60)
     time.sleep(200 / SCALE)  # some twenty further listings

@@ -8,7 +8,7 @@ TOTAL = 30
 
 def test(lab):
     lab.start_sim()
-    fault(lab, provider="vastai", method="PUT", path="/api/v0/asks/", action="error_after_effect", status=502, count=1)
+    fault(lab, "PUT", "/api/v0/asks/", provider="vastai", action="error_after_effect", status=502, count=1)
     lab.write_config(runpod=False, more="timing: {settle: 20s, settle_alone: 30s}\n")
     lab.start_daemon()
     job = lab.submit(counter_spec(lab, TOTAL, 0.1, 5))

@@ -17,13 +17,14 @@ def test(lab):
     check(len(alive) == 1, f"one machine for one job: {alive}")
     check(alive[0]["bid"], f"spot: always rented a machine at a fixed price: {alive[0]}")
     take_back(lab, alive[0])
-    wait_for("a second attempt that runs", lambda: [a for a in lab.attempts(job) if a["number"] == 2 and a.get("started_at")], 120)
+    # An offer that another tenant took meanwhile may cost a number: what counts is the attempt that runs.
+    again = wait_for("another attempt that runs", lambda: [a for a in lab.attempts(job) if a["number"] > 1 and a.get("started_at")], 120)[0]
     attempts = {a["number"]: a for a in lab.attempts(job)}
     check(attempts[1]["reason"] == "spot_lost", f"why the first attempt ended: {attempts[1]}")
-    check(attempts[2]["start_generation"] > 0, f"the second attempt began from nothing: {attempts[2]}")
-    check(attempts[1]["machine"] != attempts[2]["machine"], "the same machine was used again")
+    check(again["start_generation"] > 0, f"the second run began from nothing: {again}")
+    check(attempts[1]["machine"] != again["machine"], "the same machine was used again")
     lab.wait_state(job, "succeeded", seconds=120)
-    check(lab.job(job)["attempts"] == 2, f"two attempts were enough: {lab.job(job)}")
+    check(len([a for a in lab.attempts(job) if a.get("started_at")]) == 2, f"two runs were enough: {lab.attempts(job)}")
     check(b"resumed at " in lab.log(job), "the program did not see its checkpoint")
     check_result(lab, job, TOTAL)
     wait_all_gone(lab)

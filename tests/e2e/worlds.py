@@ -21,7 +21,8 @@ def counter_spec(lab, total=60, pause=0.1, every=5, **over):
         "run": f"python3 counter.py {total} {pause} {every}",
         "code": str(code),
         "resources": {"vram": "24GB", "disk": "20GB", "spot": "never", "providers": ["vastai"]},
-        "checkpoint": {"path": "ckpt", "every": f"{max(1, int(SCALE))}s", "grace": "20s"},
+        "checkpoint": {"path": "ckpt", "every": f"{max(1, int(SCALE))}s", "grace": "20s", "marker": "complete", "exclude": ["*.tmp"]},
+        "progress": {"regex": r"step (\d+)/(\d+)"},
         "outputs": [{"from": "out"}],
     }
     for key, value in over.items():
@@ -54,8 +55,8 @@ def take_back(lab, rental):
     lab.sim_ask("POST", "/take_back", {"provider": rental["provider"], "id": rental["id"]})
 
 
-def fault(lab, **rule):
-    lab.sim_ask("POST", "/faults", rule)
+def fault(lab, method, path, **rule):
+    lab.sim_ask("POST", "/faults", {"match": {"method": method, "path": path}, **rule})
 
 
 def clear_faults(lab):
