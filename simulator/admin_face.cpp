@@ -324,6 +324,7 @@ json AdminFace::change_market(const json& body) {
                     host.storage_per_gb = money_of(row, "storage_per_gb_month");
                 host.taken = row.value("taken", host.taken);
                 host.online = row.value("online", host.online);
+                host.fails = row.value("fails", host.fails);
                 host.lease_s = row.value("lease_s", host.lease_s);
                 if (row.contains("offer_overrides")) host.offer_overrides = row["offer_overrides"].dump();
                 if (row.contains("instance_overrides"))

@@ -82,6 +82,8 @@ void read_rule(FaultRule& rule, const json& given) {
             throw std::runtime_error("unknown key '" + key + "'");
         }
     }
+    // What an edge in front of an API answers.
+    if (rule.action == Action::html && !given.contains("status")) rule.status = 403;
     if (!acted) throw std::runtime_error("a rule needs an action");
     if (rule.status < 100 || rule.status > 599) throw std::runtime_error("status must be 100..599");
     rule.pattern = std::regex(rule.path, std::regex::ECMAScript);

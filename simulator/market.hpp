@@ -29,6 +29,7 @@ struct Host {
     double cuda{12.8};    // highest CUDA version of the driver
     std::string driver{"570.124.06"};
     std::string public_ip{"203.0.113.10"};
+    std::string fails;  // "docker_fails" or "never_runs": what happens to every rental here; empty = nothing
 
     // RunPod only.
     bool secure{true};

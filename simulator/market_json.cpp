@@ -88,6 +88,7 @@ Host read_host(const json& row, const Market& market, const std::string& where) 
     in.get("cuda", host.cuda);
     in.get("driver", host.driver);
     in.get("public_ip", host.public_ip);
+    in.get("fails", host.fails);
     if (in.take("cloud") != nullptr) {
         in.get("cloud", cloud);
         host.secure = cloud == "SECURE";
@@ -115,6 +116,9 @@ Host read_host(const json& row, const Market& market, const std::string& where) 
     in.object_text("offer_overrides", host.offer_overrides);
     in.object_text("instance_overrides", host.instance_overrides);
     in.done();
+    if (!host.fails.empty() && host.fails != "docker_fails" && host.fails != "never_runs") {
+        throw std::runtime_error(where + ".fails must be \"docker_fails\" or \"never_runs\"");
+    }
     if (host.gpus < 1 || host.gpus > 64) throw std::runtime_error(where + ".gpus must be 1..64");
     return host;
 }

@@ -40,13 +40,15 @@ void World::advance() {
 }
 
 std::optional<Instant> World::next_step(const Rental& rental) const {
-    if (!rental.exists()) return std::nullopt;
-    std::optional<Instant> at = rental.due;
+    std::optional<Instant> at;
     const auto consider = [&](Instant other) { at = at ? std::min(*at, other) : other; };
+    // The tenant who took the GPUs leaves in time even if this one is gone by then.
+    if (rental.forced_out && *rental.forced_out != Instant::max()) consider(*rental.forced_out);
+    if (!rental.exists()) return at;
+    if (rental.due) consider(*rental.due);
     if (rental.lease_end != Instant::max() && rental.phase != Phase::destroying) {
         consider(rental.lease_over ? rental.lease_end + settings_.expired_kept : rental.lease_end);
     }
-    if (rental.forced_out && *rental.forced_out != Instant::max()) consider(*rental.forced_out);
     return at;
 }
 
@@ -92,6 +94,10 @@ Rental& World::rent(Rental asked, bool running) {
     if (const auto fault = next_gpu_fault_.find(rental.provider); fault != next_gpu_fault_.end()) {
         rental.gpu_fault = fault->second;
         next_gpu_fault_.erase(fault);
+    }
+    if (const auto* host = market_.host(rental.host)) {
+        rental.docker_fails = host->fails == "docker_fails";
+        rental.never_runs = host->fails == "never_runs";
     }
     by_id_[{rental.provider, rental.id}] = &rental;
     market_.relist(rental.host);

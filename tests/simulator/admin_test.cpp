@@ -30,7 +30,7 @@ TEST_CASE("faults: with and without effect, counted and cleared") {
     };
     const Row rows[] = {
         {R"({"action":"status","status":503,"body":"down"})", 503, 0},
-        {R"({"action":"html"})", 500, 0},
+        {R"({"action":"html"})", 403, 0},
         {R"({"action":"cut_before"})", 0, 0},
         {R"({"action":"cut_after_effect"})", 0, 1},
         {R"({"action":"error_after_effect","status":502})", 502, 1},

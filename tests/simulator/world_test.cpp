@@ -199,6 +199,31 @@ TEST_CASE("a take-back takes this machine only, for as long as told") {
     CHECK(b.host(100).taken == 0);
 }
 
+TEST_CASE("the GPUs of a take-back come back in time even if the machine was given up") {
+    Bench b;
+    auto& r = b.vast(1, 250'000);
+    b.pass(10);
+    b.world.take_back(r, std::nullopt, std::chrono::minutes(5));
+    b.world.destroy(r, Millis{0});
+    b.pass(10);
+    CHECK(b.host(100).taken == 1);
+    b.pass(300);
+    CHECK(b.host(100).taken == 0);
+}
+
+TEST_CASE("every rental on a bad host fails in the host's way") {
+    Bench b;
+    b.world.market().host(100)->fails = "docker_fails";
+    b.world.market().host(200)->fails = "never_runs";
+    auto& vast = b.vast(1);
+    auto& pod = b.runpod(1);
+    b.pass(3600);
+    CHECK(vast.phase == Phase::created);
+    CHECK(vast.status_msg.contains(": OCI runtime create failed:"));
+    CHECK(pod.phase == Phase::loading);
+    CHECK(pod.starts == 0);
+}
+
 TEST_CASE("a RunPod take-back gives SIGTERM its grace and leaves the host full") {
     Bench b;
     auto& r = b.runpod(2);
