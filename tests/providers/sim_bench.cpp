@@ -74,7 +74,18 @@ SimBench::~SimBench() {
 }
 
 json SimBench::admin(const std::string& path) { return json::parse(client_.send({.url = admin_ + path}).body); }
+void SimBench::tell(const std::string& call, json body, const ProviderMachineId& id) {
+    if (!id.empty()) {
+        body["provider"] = setup_.provider;
+        // Vast.ai's ids are numbers on its wire.
+        body["id"] = setup_.provider == "vastai" ? json(std::stoll(id.get())) : json(id.get());
+    }
+    const auto answer = client_.send({.method = "POST", .url = admin_ + "/_sim/" + call, .body = body.dump()});
+    if (answer.status != 200) throw std::runtime_error(call + ": " + answer.body);
+}
+
 json SimBench::state() { return admin("/_sim/state"); }
+json SimBench::market() { return admin("/_sim/market"); }
 json SimBench::bill() { return admin("/_sim/bill"); }
 
 bool SimBench::fault(Op op, Fault fault) {

@@ -32,9 +32,12 @@ class SimBench final : public Bench {
     bool go_away() override;
     std::vector<Received> sent() override { return proxy_->received(); }
 
+    /// A POST to the admin face; the machine is named when `id` is not empty.
+    void tell(const std::string& call, nlohmann::json body, const ProviderMachineId& id = {});
     /// GET /_sim/state and /_sim/bill.
     [[nodiscard]] nlohmann::json state();
     [[nodiscard]] nlohmann::json bill();
+    [[nodiscard]] nlohmann::json market();
 
  private:
     Answer pass_on(const Received& request, bool bad_key = false);

@@ -47,6 +47,24 @@ void rates_are_what_is_billed(SimBench& b) {
     CHECK(std::abs(static_cast<double>(expected.micros - (after - before))) <= 0.01 * static_cast<double>(expected.micros));
 }
 
+ProviderMachineId rent(SimBench& b, const Offer& offer) {
+    const auto out = b.provider().launch(launch_request(offer, 1));
+    REQUIRE_MESSAGE(!out.error, (out.error ? out.error->message : ""));
+    return out.id;
+}
+
+/// Reads until the presence is another than booting and running, at most ten minutes of the bench's time.
+ProviderMachine changed(SimBench& b, const ProviderMachineId& id) {
+    for (int i = 0; i < 200; ++i) {
+        const auto m = b.provider().read(id);
+        if (m && m->presence != Presence::running && m->presence != Presence::booting) return *m;
+        b.pass(Seconds{3});
+    }
+    const auto m = b.provider().read(id);
+    REQUIRE(m);
+    return *m;
+}
+
 }  // namespace
 
 TEST_CASE("the RunPod adapter keeps the contract against the simulator, observed profile") {
@@ -139,5 +157,143 @@ TEST_CASE("the pace of the adapter is within Vast.ai's intervals as the simulato
     for (int i = 0; i < 3; ++i) {
         const auto destroyed = b.provider().destroy(out.id);
         REQUIRE_MESSAGE(destroyed, (destroyed ? "" : destroyed.error().message));
+    }
+}
+
+TEST_CASE("D04: a bid that is taken back is seen as stopped, paying for its disk alone") {
+    SimBench b({.provider = "vastai"});
+    const auto id = rent(b, spot_offer(b));
+    const auto before = running(b, id);
+    REQUIRE(before);
+    b.tell("take_back", {{"for_s", 3600}}, id);
+    const auto m = changed(b, id);
+    CHECK(m.presence == Presence::stopped);
+    CHECK(m.spot);
+    CHECK(m.gpu_rate == UsdPerHour{0});
+    CHECK(m.disk_rate == before->disk_rate);
+    const auto listing = b.provider().list();
+    REQUIRE(listing);
+    REQUIRE(listing->machines.size() == 1);
+    CHECK(listing->machines[0].presence == Presence::stopped);
+}
+
+TEST_CASE("a bid below a floor that has risen says that it was outbid") {
+    SimBench b({.provider = "vastai"});
+    const auto offer = spot_offer(b);
+    const auto id = rent(b, offer);
+    REQUIRE(running(b, id));
+    b.tell("market", {{"set", {{"host", std::stoll(offer.host_id)}, {"floor_per_gpu", 5.0}, {"existing", true}}}});
+    const auto m = changed(b, id);
+    CHECK(m.presence == Presence::stopped);
+    CHECK(m.outbid);
+}
+
+TEST_CASE("a pod that its host stopped is stopped and free, whatever its price says") {
+    for (const std::string profile : {"observed", "documented"}) {
+        CAPTURE(profile);
+        SimBench b({.provider = "runpod", .profile = profile});
+        const auto id = rent(b, b.some_offer());
+        REQUIRE(running(b, id));
+        b.tell("take_back", {{"for_s", 3600}}, id);
+        const auto m = changed(b, id);
+        CHECK(m.presence == Presence::stopped);
+        CHECK(m.gpu_rate == UsdPerHour{0});
+        CHECK(m.disk_rate == UsdPerHour{0});
+        const auto from = billed(b);
+        b.pass(std::chrono::hours{1});
+        CHECK(billed(b) == from);  // the simulator's books agree
+    }
+}
+
+TEST_CASE("what befalls a host is seen as what it is") {
+    const struct { std::string provider; std::string mode; Presence presence; bool gpu_billed; } rows[] = {
+        {"vastai", "offline", Presence::unknown, false},
+        {"vastai", "unknown", Presence::unknown, true},
+        {"vastai", "stop", Presence::stopped, false},
+        {"runpod", "stop", Presence::stopped, false},
+        {"runpod", "error", Presence::failed, true},
+    };
+    for (const auto& row : rows) {
+        CAPTURE(row.provider);
+        CAPTURE(row.mode);
+        SimBench b({.provider = row.provider});
+        const auto id = rent(b, b.some_offer());
+        REQUIRE(running(b, id));
+        b.tell("host_fail", {{"mode", row.mode}}, id);
+        const auto m = changed(b, id);
+        CHECK(m.presence == row.presence);
+        REQUIRE(m.gpu_rate);
+        CHECK((m.gpu_rate->micros > 0) == row.gpu_billed);
+        REQUIRE(b.provider().destroy(id));
+    }
+}
+
+TEST_CASE("a host that cannot start containers is told from one that is slow") {
+    const struct { std::string fails; Presence presence; } rows[] = {{"docker_fails", Presence::failed}, {"never_runs", Presence::booting}};
+    for (const auto& row : rows) {
+        CAPTURE(row.fails);
+        SimBench b({.provider = "vastai"});
+        const auto host = b.some_offer().host_id;
+        b.tell("market", {{"set", {{"host", std::stoll(host)}, {"fails", row.fails}}}});
+        // Asks are short-lived: the host's offers are listed anew, under other numbers.
+        const auto list = b.provider().offers({.gpu_counts = {1}, .spot = false});
+        REQUIRE(list);
+        const auto offer = std::ranges::find(list->offers, host, &Offer::host_id);
+        REQUIRE(offer != list->offers.end());
+        const auto m = changed(b, rent(b, *offer));
+        CHECK(m.presence == row.presence);
+        CHECK(m.gpu_rate == UsdPerHour{0});
+    }
+}
+
+TEST_CASE("a market that is sold out meanwhile refuses cleanly") {
+    SimBench b({.provider = "runpod"});
+    const auto offer = b.some_offer();
+    for (const auto& host : b.market().at("hosts"))
+        if (host.at("provider") == "runpod") b.tell("market", {{"set", {{"host", host.at("id")}, {"online", false}}}});
+    const auto out = b.provider().launch(launch_request(offer, 1));
+    REQUIRE(out.error);
+    CHECK(out.error->kind == ErrorKind::no_capacity);
+    CHECK(out.id.empty());
+    CHECK(b.machines() == 0);
+}
+
+TEST_CASE("an empty account refuses cleanly at both") {
+    for (const std::string provider : {"runpod", "vastai"}) {
+        CAPTURE(provider);
+        SimBench b({.provider = provider});
+        const auto offer = b.some_offer();
+        b.tell("balance", {{"provider", provider}, {"usd", 0.0}});
+        const auto out = b.provider().launch(launch_request(offer, 1));
+        REQUIRE(out.error);
+        CHECK(out.error->kind == ErrorKind::no_money);
+        CHECK(b.machines() == 0);
+    }
+}
+
+TEST_CASE("faults that the simulator plays by itself are read as what they are") {
+    const struct { std::string provider; std::string path; nlohmann::json rule; ErrorKind kind; } rows[] = {
+        {"vastai", "^/api/v1/instances", {{"action", "null_instances"}}, ErrorKind::malformed},
+        {"vastai", "^/api/v1/instances", {{"action", "truncate_json"}}, ErrorKind::malformed},
+        {"vastai", "^/api/v1/instances", {{"action", "cut_after_effect"}}, ErrorKind::unavailable},
+        {"vastai", "^/api/v1/instances", {{"action", "html"}}, ErrorKind::malformed},  // 403 with a page, and no word of Vast.ai's
+        {"runpod", "^/v2/pods", {{"action", "truncate_json"}}, ErrorKind::malformed},
+        {"runpod", "^/v2/pods", {{"action", "html"}}, ErrorKind::unavailable},
+        {"runpod", "^/v2/pods", {{"action", "cut_before"}}, ErrorKind::unavailable},
+        {"runpod", "^/v2/pods", {{"action", "status"}, {"status", 410}, {"body", "Gone"}}, ErrorKind::api_retired},
+    };
+    for (const auto& row : rows) {
+        CAPTURE(row.provider);
+        CAPTURE(row.rule.dump());
+        SimBench b({.provider = row.provider});
+        rent(b, b.some_offer());
+        b.pass(Seconds{30});
+        auto rule = row.rule;
+        rule["provider"] = row.provider;
+        rule["match"] = {{"method", "GET"}, {"path", row.path}};
+        b.tell("faults", rule);
+        const auto listing = b.provider().list();
+        REQUIRE(!listing);
+        CHECK(listing.error().kind == row.kind);
     }
 }
