@@ -158,8 +158,8 @@ void Attempt::fence(const std::string& why) {
     {
         const std::lock_guard lock(mutex_);
         if (fenced_) return;
+        fence_why_ = why;  // first: whoever sees the flag may read the reason
         fenced_ = true;
-        fence_why_ = why;
     }
     wake_.notify_all();
 }
@@ -173,7 +173,12 @@ void Attempt::run() {
     if (!started_before_ || kept_phase_ == "preparing") {
         started_at_ = boot_time();
         remember("running");
-        host_.outbox.push(ap::Started{.attempt = lease_.attempt, .pid = pid_.value_or(0), .restored_generation = generation_});
+        std::int64_t pid = 0;
+        {
+            const std::lock_guard lock(mutex_);
+            pid = pid_.value_or(0);
+        }
+        host_.outbox.push(ap::Started{.attempt = lease_.attempt, .pid = pid, .restored_generation = generation_});
     } else {
         remember("running");
     }
@@ -256,7 +261,7 @@ Result<void> Attempt::prepare() {
 }
 
 Result<void> Attempt::restore() {
-    const auto& path = lease_.checkpoint.path;
+    const std::string path = normal_relative(lease_.checkpoint.path);
     host_.outbox.push(ap::Preparing{
         .attempt = lease_.attempt, .phase = "restore", .detail = "generation " + std::to_string(lease_.generation)});
     if (const auto slash = path.rfind('/'); slash != std::string::npos)
@@ -455,6 +460,7 @@ void Attempt::finish() {
         exited.reason = stopped->reason;
         if (!stopped->detail.empty()) exited.detail = stopped->detail;
     }
+    if (exit.keeper_lost && exited.reason.empty()) exited.reason = "keeper_lost";
     if (fenced_) {
         exited.reason = "stopped";
         exited.detail = fence_why_;
@@ -477,7 +483,7 @@ void Attempt::finish() {
 
 void Attempt::last_checkpoint(ap::Exited& exited) {
     JobExit exit;
-    LastWrites writes{.newest = newest_change(folder_ + "/" + lease_.checkpoint.path), .signalled = {}, .ended = wall_time()};
+    LastWrites writes{.newest = newest_change(below(folder_, lease_.checkpoint.path)), .signalled = {}, .ended = wall_time()};
     {
         const std::lock_guard lock(mutex_);
         exit = *exit_;

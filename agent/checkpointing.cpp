@@ -183,7 +183,7 @@ Result<std::optional<RestoredGeneration>> Checkpointing::restore_at_most(std::in
     auto manifest = cp::decode_manifest(answer->body);
     if (!manifest) return broken(manifest.error().message);
     HttpSource source(*bulk_, attempt, [this] { return stopped(); });
-    const std::string target = order_.job_folder + "/" + order_.lease.checkpoint.path;
+    const std::string target = below(order_.job_folder, order_.lease.checkpoint.path);
     auto restored = cp::restore(*manifest, source, target, {.durable = false, .stop = [this] { return stopped(); }, .progress = {}, .disk = nullptr});
     if (!restored) {
         const auto kind = restored.error().kind;
@@ -221,7 +221,7 @@ void Checkpointing::find_previous() {
 
 cp::SnapshotRequest Checkpointing::request(CheckpointWhen when) {
     cp::SnapshotRequest r;
-    r.root = order_.job_folder + "/" + order_.lease.checkpoint.path;
+    r.root = below(order_.job_folder, order_.lease.checkpoint.path);
     r.spool = new_folder();
     r.spec = order_.lease.checkpoint;
     r.job = order_.lease.job;

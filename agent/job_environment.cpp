@@ -3,6 +3,7 @@
 #include "agent/ask_socket.hpp"
 #include "agent/processes.hpp"
 #include "agent/settings.hpp"
+#include "agent/workspace.hpp"
 
 namespace gf::agent {
 
@@ -25,13 +26,13 @@ std::vector<std::string> job_environment(const agent_protocol::Lease& lease, con
     for (const auto& [name, value] : lease.env) env[name] = value;
     for (const auto& [name, value] : lease.secret_env) env[name] = value;
     // Last, because a job that overwrites these by its spec would restart from the beginning or write to nowhere.
-    env["GPUFERRY_CHECKPOINT_DIR"] = around.folder + "/" + lease.checkpoint.path;
+    env["GPUFERRY_CHECKPOINT_DIR"] = below(around.folder, lease.checkpoint.path);
     env["GPUFERRY_RESUME"] = around.generation > 0 ? "1" : "0";
     env["GPUFERRY_STEP"] = std::to_string(around.step);
     env["GPUFERRY_ATTEMPT"] = std::to_string(lease.number);
     env["GPUFERRY_TASK_INDEX"] = std::to_string(lease.task_index);
     env["GPUFERRY_TASK_COUNT"] = std::to_string(lease.task_count);
-    env["GPUFERRY_OUTPUT_DIR"] = around.folder + "/" + output_folder(lease);
+    env["GPUFERRY_OUTPUT_DIR"] = below(around.folder, output_folder(lease));
     env[kSocketVariable] = around.socket;
     env[kMarkVariable] = around.mark;
     std::vector<std::string> lines;

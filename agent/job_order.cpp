@@ -60,7 +60,8 @@ JobOrder order_of(const Frame& frame) {
 Frame frame_of(const std::string& mark, const JobExit& exit) {
     return Frame{.type = FrameType::job_exited,
                  .fields = {mark, exit.started ? "1" : "0", std::to_string(exit.wait_status), exit.oom ? "1" : "0",
-                            exit.killed ? "1" : "0", std::to_string(exit.log_bytes), exit.detail}};
+                            exit.killed ? "1" : "0", std::to_string(exit.log_bytes), exit.detail,
+                            exit.keeper_lost ? "1" : "0"}};
 }
 
 JobExit exit_of(const Frame& frame) {
@@ -69,7 +70,8 @@ JobExit exit_of(const Frame& frame) {
                    .oom = frame.field(3) == "1",
                    .killed = frame.field(4) == "1",
                    .log_bytes = frame.number(5),
-                   .detail = frame.field(6)};
+                   .detail = frame.field(6),
+                   .keeper_lost = frame.field(7) == "1"};
 }
 
 }  // namespace gf::agent

@@ -42,6 +42,7 @@ constexpr Millis kKillPatience{30'000};
     const int null = ::open("/dev/null", O_RDONLY);
     if (null >= 0) ::dup2(null, STDIN_FILENO);
     else ::close(STDIN_FILENO);
+    if (null > STDERR_FILENO) ::close(null);
     ::dup2(output, STDOUT_FILENO);
     ::dup2(output, STDERR_FILENO);
     if (::chdir(order.folder.c_str()) != 0) give_up("enter the job's folder");

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string_view>
 
+#include "agent/cgroup.hpp"
 #include "agent/descriptor.hpp"
 
 namespace gf::agent {
@@ -49,36 +50,6 @@ std::optional<ProcessLine> process_line(pid_t pid) {
     if (parent.ec != std::errc{} || parent.ptr == end) return std::nullopt;
     std::from_chars(parent.ptr + 1, end, line.group);
     return line;
-}
-
-std::int64_t count_after(const std::string& text, std::string_view key) {
-    std::size_t at = 0;
-    while (at < text.size()) {
-        const auto end = std::min(text.find('\n', at), text.size());
-        const auto line = std::string_view(text).substr(at, end - at);
-        at = end + 1;
-        if (!line.starts_with(key) || line.size() <= key.size() || line[key.size()] != ' ') continue;
-        std::int64_t value = -1;
-        std::from_chars(line.data() + key.size() + 1, line.data() + line.size(), value);
-        return value;
-    }
-    return -1;
-}
-
-/// The path after "0::" (v2) or after the line of the controller (v1) in /proc/self/cgroup.
-std::string cgroup_path(std::string_view controller) {
-    const std::string text = read_small_file("/proc/self/cgroup");
-    std::size_t at = 0;
-    while (at < text.size()) {
-        const auto end = std::min(text.find('\n', at), text.size());
-        const auto line = std::string_view(text).substr(at, end - at);
-        at = end + 1;
-        const auto first = line.find(':');
-        const auto second = first == std::string_view::npos ? first : line.find(':', first + 1);
-        if (second == std::string_view::npos) continue;
-        if (line.substr(first + 1, second - first - 1) == controller) return std::string(line.substr(second + 1));
-    }
-    return {};
 }
 
 }  // namespace
@@ -139,17 +110,9 @@ int kill_all(const std::vector<pid_t>& pids) {
 }
 
 std::int64_t oom_kill_count() {
-    const std::array<std::string, 4> files{
-        "/sys/fs/cgroup" + cgroup_path("") + "/memory.events",
-        "/sys/fs/cgroup/memory.events",
-        "/sys/fs/cgroup/memory" + cgroup_path("memory") + "/memory.oom_control",
-        "/sys/fs/cgroup/memory/memory.oom_control",
-    };
-    for (const auto& file : files) {
-        const auto count = count_after(read_small_file(file), "oom_kill");
-        if (count >= 0) return count;
-    }
-    return std::max<std::int64_t>(0, count_after(read_small_file("/proc/vmstat"), "oom_kill"));
+    if (const auto v2 = number_after(cgroup_file("", "memory.events"), "oom_kill")) return *v2;
+    if (const auto v1 = number_after(cgroup_file("memory", "memory.oom_control"), "oom_kill")) return *v1;
+    return number_after(read_small_file("/proc/vmstat"), "oom_kill").value_or(0);
 }
 
 int signal_number(std::string_view name) {

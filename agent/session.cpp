@@ -31,8 +31,9 @@ constexpr std::int64_t kPauseMaxMs = 30'000;
 
 /// One WebSocket on its own io_context. `send` comes from any thread; all else happens on the session's.
 struct Session::Link {
-    using Plain = websocket::stream<PlainStream>;
-    using Tls = websocket::stream<TlsStream>;
+    // Without compression: control frames are small, and it would make the program a third of a megabyte larger.
+    using Plain = websocket::stream<PlainStream, false>;
+    using Tls = websocket::stream<TlsStream, false>;
 
     Link(const Settings& s, SessionEvents& e) : settings(s), events(e) {}
 

@@ -8,12 +8,12 @@
 #include <charconv>
 #include <vector>
 
+#include "agent/cgroup.hpp"
 #include "agent/descriptor.hpp"
 
 namespace gf::agent {
 namespace {
 
-constexpr const char* kCgroup = "/sys/fs/cgroup";
 // cgroup v1 says "no limit" as the largest page-aligned number.
 constexpr std::int64_t kNoLimit = 1LL << 60;
 
@@ -34,8 +34,6 @@ std::int64_t number(std::string_view text, std::int64_t otherwise) {
     return read.ec == std::errc{} ? value : otherwise;
 }
 
-std::int64_t number_in(const std::string& file, std::int64_t otherwise) { return number(read_small_file(file), otherwise); }
-
 template <class Visit>
 void each_line(std::string_view text, Visit visit) {
     while (!text.empty()) {
@@ -43,15 +41,6 @@ void each_line(std::string_view text, Visit visit) {
         visit(text.substr(0, end));
         text.remove_prefix(std::min(end + 1, text.size()));
     }
-}
-
-std::int64_t stat_field(const std::string& text, std::string_view key) {
-    std::int64_t value = 0;
-    each_line(text, [&](std::string_view line) {
-        const auto parts = words(line);
-        if (parts.size() == 2 && parts[0] == key) value = number(parts[1], 0);
-    });
-    return value;
 }
 
 }  // namespace
@@ -76,10 +65,10 @@ double usable_cpus() {
     CPU_ZERO(&set);
     double cpus = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
                                                                  : static_cast<double>(::sysconf(_SC_NPROCESSORS_ONLN));
-    double quota = parse_cpu_max(read_small_file(std::string(kCgroup) + "/cpu.max"));
+    double quota = parse_cpu_max(cgroup_file("", "cpu.max"));
     if (quota <= 0) {
-        const auto v1 = number_in(std::string(kCgroup) + "/cpu/cpu.cfs_quota_us", -1);
-        const auto period = number_in(std::string(kCgroup) + "/cpu/cpu.cfs_period_us", 0);
+        const auto v1 = cgroup_number("cpu", "cpu.cfs_quota_us").value_or(-1);
+        const auto period = cgroup_number("cpu", "cpu.cfs_period_us").value_or(0);
         if (v1 > 0 && period > 0) quota = static_cast<double>(v1) / static_cast<double>(period);
     }
     if (quota > 0) cpus = std::min(cpus, quota);
@@ -99,21 +88,18 @@ std::int64_t meminfo_bytes(std::string_view text, std::string_view key) {
 
 std::int64_t memory_total() {
     std::int64_t total = std::max<std::int64_t>(0, meminfo_bytes(read_small_file("/proc/meminfo"), "MemTotal"));
-    for (const char* file : {"/memory.max", "/memory/memory.limit_in_bytes"}) {
-        const auto limit = number_in(std::string(kCgroup) + file, kNoLimit);  // "max" is no number: no limit
-        if (limit > 0 && limit < kNoLimit && (total == 0 || limit < total)) total = limit;
-    }
+    for (const auto& limit : {cgroup_number("", "memory.max"), cgroup_number("memory", "memory.limit_in_bytes")})
+        if (limit && *limit > 0 && *limit < kNoLimit && (total == 0 || *limit < total)) total = *limit;
     return total;
 }
 
 std::int64_t memory_used() {
     // The page cache counts as used in a cgroup and would show every data loader as memory near its limit.
-    const auto v2 = number_in(std::string(kCgroup) + "/memory.current", -1);
-    if (v2 >= 0) return std::max<std::int64_t>(0, v2 - stat_field(read_small_file(std::string(kCgroup) + "/memory.stat"), "inactive_file"));
-    const auto v1_limit = number_in(std::string(kCgroup) + "/memory/memory.limit_in_bytes", kNoLimit);
-    const auto v1 = number_in(std::string(kCgroup) + "/memory/memory.usage_in_bytes", -1);
-    if (v1 >= 0 && v1_limit < kNoLimit)
-        return std::max<std::int64_t>(0, v1 - stat_field(read_small_file(std::string(kCgroup) + "/memory/memory.stat"), "total_inactive_file"));
+    if (const auto v2 = cgroup_number("", "memory.current"))
+        return std::max<std::int64_t>(0, *v2 - number_after(cgroup_file("", "memory.stat"), "inactive_file").value_or(0));
+    const auto v1 = cgroup_number("memory", "memory.usage_in_bytes");
+    if (v1 && cgroup_number("memory", "memory.limit_in_bytes").value_or(kNoLimit) < kNoLimit)
+        return std::max<std::int64_t>(0, *v1 - number_after(cgroup_file("memory", "memory.stat"), "total_inactive_file").value_or(0));
     const auto info = read_small_file("/proc/meminfo");
     return std::max<std::int64_t>(0, meminfo_bytes(info, "MemTotal") - std::max<std::int64_t>(0, meminfo_bytes(info, "MemAvailable")));
 }

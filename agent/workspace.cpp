@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string_view>
 
@@ -124,6 +125,24 @@ bool is_safe_relative(std::string_view path) {
         path.remove_prefix(std::min(end + 1, path.size()));
     }
     return true;
+}
+
+std::string normal_relative(std::string_view path) {
+    std::string out;
+    while (!path.empty()) {
+        const auto end = std::min(path.find('/'), path.size());
+        const auto part = path.substr(0, end);
+        path.remove_prefix(std::min(end + 1, path.size()));
+        if (part.empty() || part == ".") continue;
+        if (!out.empty()) out += '/';
+        out += part;
+    }
+    return out;
+}
+
+std::string below(const std::string& folder, std::string_view path) {
+    const auto normal = normal_relative(path);
+    return normal.empty() ? folder : folder + "/" + normal;
 }
 
 bool remove_tree(const std::string& path) { return remove_entry(AT_FDCWD, path.c_str()); }

@@ -34,6 +34,10 @@ class Workspace {
 
 /// Relative, without "..", not empty: a folder of the job that the spec may name.
 [[nodiscard]] bool is_safe_relative(std::string_view path);
+/// "./a//b/" is "a/b", "." is empty.
+[[nodiscard]] std::string normal_relative(std::string_view path);
+/// `folder` itself for ".", else the path below it.
+[[nodiscard]] std::string below(const std::string& folder, std::string_view path);
 /// Removes a tree without following links; true if nothing is left.
 bool remove_tree(const std::string& path);
 /// Gives a tree to a user, links themselves and not what they point to.

@@ -368,6 +368,76 @@ TEST_CASE("a checkpoint is taken when the job asks, restored for the next attemp
     bench.daemon.with([](DaemonState& s) { CHECK(last<ap::Started>(s)->restored_generation == 2); });
 }
 
+TEST_CASE("a program that saves on request is asked before a checkpoint is taken") {
+    Bench bench;
+    auto agent = bench.start();
+    bench.enrolled();
+    auto lease = lease_of(
+        "trap 'exit 0' TERM; echo up; n=0; while :; do if [ -e ckpt/save.now ]; then n=$((n+1)); echo $n > ckpt/state; rm ckpt/save.now; fi;"
+        "sleep 0.02; done");
+    lease.checkpoint.declared = true;
+    lease.checkpoint.path = "./ckpt/";
+    lease.checkpoint.trigger_touch = "ckpt/save.now";
+    bench.daemon.send(lease);
+    REQUIRE(bench.log_has("up"));
+    bench.daemon.send(ap::CheckpointNow{.attempt = "att_1"});
+    REQUIRE(bench.daemon.wait([](const DaemonState& s) { return s.manifests.size() == 1; }));
+    bench.daemon.send(ap::Stop{.attempt = "att_1", .reason = "hold", .checkpoint = true});
+    REQUIRE(bench.exited().has_value());
+    bench.daemon.with([](DaemonState& s) {
+        REQUIRE(s.manifests.size() == 2);  // asked once more before the signal
+        for (std::size_t i = 0; i < 2; ++i) {
+            const auto manifest = checkpoints::decode_manifest(s.manifests[i]);
+            REQUIRE(manifest.has_value());
+            REQUIRE(manifest->files.size() == 1);
+            CHECK(manifest->files[0].sha256 == checkpoints::sha256(std::to_string(i + 1) + "\n"));
+        }
+    });
+}
+
+TEST_CASE("checkpoints are taken at the interval, and not when nothing has changed") {
+    Bench bench;
+    auto agent = bench.start();
+    bench.enrolled();
+    auto lease = lease_of("echo 1 > ckpt/f; while [ ! -e go ]; do sleep 0.05; done; echo 2 > ckpt/f; while [ ! -e end ]; do sleep 0.05; done");
+    lease.checkpoint.declared = true;
+    lease.checkpoint.path = "ckpt";
+    lease.checkpoint_every_ms = 200;
+    bench.daemon.send(lease);
+    const std::string job = bench.folder.path() + "/" + lease.job;
+    REQUIRE(bench.daemon.wait([](const DaemonState& s) { return s.manifests.size() == 1; }));
+    std::ofstream(job + "/go");
+    REQUIRE(bench.daemon.wait([](const DaemonState& s) { return s.manifests.size() == 2; }));
+    std::ofstream(job + "/end");
+    REQUIRE(bench.exited().has_value());
+    bench.daemon.with([](DaemonState& s) { CHECK(s.manifests.size() == 2); });
+}
+
+TEST_CASE("a job that the kernel kills for memory is told from other kills") {
+    const std::string group = "/sys/fs/cgroup/memory/gf-agent-test-" + std::to_string(::getpid());
+    std::error_code ec;
+    if (!fs::create_directory(group, ec)) {
+        MESSAGE("skipped: no memory cgroup (v1) that may be written to");
+        return;
+    }
+    std::ofstream(group + "/memory.limit_in_bytes") << (256 << 20);
+    {
+        Bench bench;
+        std::ofstream(bench.folder.path() + "/start.sh") << "#!/bin/sh\necho $$ > " << group << "/tasks && exec " << GF_AGENT_PATH << "\n";
+        fs::permissions(bench.folder.path() + "/start.sh", fs::perms(0755));
+        AgentProcess agent(bench.folder.path() + "/start.sh", bench.env);
+        bench.enrolled();
+        bench.daemon.with([](DaemonState& s) { CHECK(s.hellos[0].report.memory_total == 256 << 20); });
+        bench.daemon.send(lease_of("exec tail /dev/zero"));
+        const auto exited = bench.exited();
+        REQUIRE(exited.has_value());
+        CHECK(exited->host_oom);
+        CHECK_FALSE(exited->gpu_oom);
+        CHECK(exited->signal == SIGKILL);
+    }
+    CHECK(eventually([&] { return fs::remove(group, ec); }, 20));
+}
+
 TEST_CASE("a broken generation is reported and the one before it is taken") {
     Bench bench;
     auto agent = bench.start();

@@ -187,6 +187,8 @@ TEST_CASE("a workspace is chosen, locked, and made clean for each attempt") {
 TEST_CASE("a folder that a spec may name lies below the job's") {
     for (const char* good : {"ckpt", "a/b", "a/./b", ".", "..a", "a..", "a/"}) CHECK(is_safe_relative(good));
     for (const char* bad : {"", "/a", "..", "a/../b", "a/..", "../a"}) CHECK_FALSE(is_safe_relative(bad));
+    CHECK(below("/w", "./a//b/") == "/w/a/b");
+    CHECK(below("/w", ".") == "/w");
 }
 
 }  // namespace
