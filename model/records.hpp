@@ -108,7 +108,7 @@ struct MachineRecord {
     std::optional<Instant> call_ended;    // when the create call ended (settle periods count from here)
     int absences{0};                      // trusted listings without it, after call_ended
     int destroy_tries{0};
-    bool read_alive{false};               // a read or listing has shown it alive at least once
+    bool read_alive{false};               // a read, a listing or its agent has shown it alive at least once
     bool watch{false};                    // outcome never established: destroyed if it ever shows up
     Instant created_at;
     std::optional<Instant> ready_at;

@@ -37,6 +37,7 @@ struct Capabilities {
     bool is_local{false};         // this machine: price 0 is allowed, never "lost to the market"
     bool listing_has_env{false};  // listings show our environment marks as well as the name
     bool per_disk_price{true};    // a stopped machine's disk is billed
+    bool gpu_free_while_booting{false};  // GPUs are billed from running on, not from creation
     bool search_per_count{false};  // each GPU count and kind costs a paced search of its own: ask for few at a time
 };
 

@@ -35,6 +35,7 @@ void Step::on(const AgentConnected& e, const StoredRows&) {
     }
     if (machine.row.boot_id != e.boot_id) {
         const bool restarted = !machine.row.boot_id.empty();
+        machine.row.read_alive = true;  // its agent's word is as good a sight of it as the provider's
         machine.row.boot_id = e.boot_id;
         machine.checked = false;
         machine.first_hello = now_;
@@ -165,6 +166,11 @@ void Step::hello(LiveMachine& machine, const ap::Hello& m) {
         machine.checked = true;
         save(machine);
     }
+    // An agent that speaks runs in a container that runs: from here on the GPUs are billed, whatever the last listing said.
+    const LiveProvider* from = provider(machine.row.provider);
+    if (from && from->capabilities.gpu_free_while_booting && machine.ledger && machine.ledger->gpu_rate.micros == 0 &&
+        machine.row.state == MachineState::booting)
+        open_ledger(machine, now_, machine.row.offer.gpu_rate, machine.ledger->disk_rate, true);
     if (machine.row.state == MachineState::booting || machine.row.state == MachineState::lost ||
         machine.row.state == MachineState::interrupted) {
         machine.row.ready_at = now_;
@@ -267,6 +273,9 @@ void Step::exited(LiveMachine& machine, LiveTask& task, const ap::Exited& m) {
         machine_is_fine = false;
     } else if (m.reason == "dead_man" || m.reason == "stopped" || m.reason == "notice") {
         cause = machine.row.offer.spot ? Cause::spot_lost : Cause::host_fault;
+        machine_is_fine = false;
+    } else if (m.reason == "keeper_lost") {
+        cause = Cause::host_fault;  // the agent's death, in part: never the program's (DESIGN 6.4)
         machine_is_fine = false;
     } else if (m.gpu_oom) {
         cause = Cause::gpu_oom;

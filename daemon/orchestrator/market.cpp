@@ -100,7 +100,8 @@ void Step::drive_provider(LiveProvider& p) {
             if (p.offers_wanted) query = *p.offers_wanted;
             query.disk_gb = std::max(query.disk_gb, disk);
         } else {
-            query.gpu_counts.insert(query.gpu_counts.end(), counts.begin(), counts.end());
+            counts.insert(kCommonCounts.begin(), kCommonCounts.end());
+            query.gpu_counts.assign(counts.begin(), counts.end());
         }
         p.offers_wanted.reset();
         p.offers_asked = query;

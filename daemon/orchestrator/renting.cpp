@@ -104,11 +104,13 @@ void Step::on(const LaunchEnded& e, const StoredRows&) {
     machine.row.call_ended = e.ended;
     machine.next_call = now_;
 
+    LiveProvider* from = provider(machine.row.provider);
     if (!e.outcome.id.empty()) {
         const UsdPerHour disk = disk_rate(machine.row.offer, (machine.row.disk.count + kGB - 1) / kGB);
         UsdPerHour gpu = machine.row.offer.gpu_rate;
         if (e.outcome.rate) gpu = UsdPerHour{std::max<std::int64_t>(0, e.outcome.rate->micros - disk.micros)};
         machine.row.provider_id = e.outcome.id;
+        if (from && from->capabilities.gpu_free_while_booting) gpu = UsdPerHour{0};
         open_ledger(machine, e.began, gpu, disk, true);
         if (e.outcome.error) {
             // An id together with an error is a machine that bills (a bid that was too low): it goes first.
@@ -125,7 +127,6 @@ void Step::on(const LaunchEnded& e, const StoredRows&) {
     GF_ASSERT(e.outcome.error.has_value());
     const Error& error = *e.outcome.error;
     LiveTask* task = holds_current(machine) ? task_of(machine) : nullptr;
-    LiveProvider* from = provider(machine.row.provider);
     switch (error.kind) {
         case ErrorKind::no_capacity:
         case ErrorKind::auth:

@@ -15,7 +15,7 @@ class Adapter final : public Provider {
     [[nodiscard]] ProviderName name() const override { return ProviderName{"vastai"}; }
     [[nodiscard]] Capabilities capabilities() const override {
         return {.spot = true, .balance = true, .is_local = false, .listing_has_env = true, .per_disk_price = true,
-                .search_per_count = true};
+                .gpu_free_while_booting = true, .search_per_count = true};
     }
     Result<OfferList> offers(const OfferQuery& query) override;
     LaunchOutcome launch(const LaunchRequest& request) override;
