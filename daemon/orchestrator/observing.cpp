@@ -122,6 +122,8 @@ void Step::observe_stopped(LiveMachine& machine, const ProviderMachine& seen) {
         // the disk bills, and the market may never give the machine back.
         const bool only_copy_is_there = job->spec && job->spec->checkpoint.declared && task->row.generation == 0 && started &&
                                         w_.settings.patience > Millis{0};
+        // A slice that was just taken from us is not to be had again; the market read that we rent from may still show it.
+        if (machine.row.offer.exclusive) cool(machine.row.offer, "spot_lost", false);
         move(machine, MachineState::interrupted, "spot_lost", detail);
         effect(CloseAgent{machine.row.id});
         machine.connected = false;
