@@ -112,7 +112,8 @@ struct Exited {                       // the command is over, its last checkpoin
     bool host_oom{false};             // the kernel killed it for memory
     bool gpu_oom{false};              // its last lines say CUDA out of memory
     std::string reason;               // empty = by itself; "stopped" (ordered), "duration", "setup" (never started),
-                                      // "unwritable", "output_failed", "dead_man", "notice" (machine is taken away)
+                                      // "unwritable", "output_failed", "dead_man", "notice" (machine is taken away),
+                                      // "keeper_lost" (a part of the agent was killed, and the job with it)
     std::string detail;
     std::int64_t log_bytes{0};
 };

@@ -1,27 +1,29 @@
 #!/usr/bin/env python3
-"""kill -9 of the daemon, the agent's worker, the agent's supervisor and the job, each in the middle of one run."""
+"""kill -9 of the daemon, each process of the agent, and the job, each in the middle of one run."""
 import os
 import signal
 
 from harness import check, run, wait_for
 from worlds import check_bill, check_result, counter_spec, wait_all_gone
 
-TOTAL = 160
+TOTAL = 200
 
 
 def job_pid(lab):
-    """The program itself, not the shell around it."""
     pids = [pid for pid, (_, argv, _) in lab.marked().items() if len(argv) > 1 and argv[1] == "counter.py"]
     return pids[0] if len(pids) == 1 else None
 
 
 def agents(lab):
-    """(supervisor, worker): the worker is the supervisor's child of the same program."""
-    table = {pid: parent for pid, (parent, argv, _) in lab.marked().items() if argv and "gpuferry-agent" in argv[0]}
-    for pid, parent in table.items():
-        if parent in table:
-            return parent, pid
-    return None
+    """(supervisor, worker, keeper) of the one agent: both are the supervisor's children, the keeper holds the job."""
+    table = lab.marked()
+    ours = {pid: parent for pid, (parent, argv, _) in table.items() if argv and "gpuferry-agent" in argv[0]}
+    supervisors = [pid for pid, parent in ours.items() if parent not in ours]
+    keepers = [pid for pid in ours if any(parent == pid and argv[1:2] == ["counter.py"] for parent, argv, _ in table.values())]
+    if len(supervisors) != 1 or len(keepers) != 1 or len(ours) != 3:
+        return None
+    worker = next(pid for pid in ours if pid not in (supervisors[0], keepers[0]))
+    return supervisors[0], worker, keepers[0]
 
 
 def running_after(lab, job, number):
@@ -34,7 +36,8 @@ def test(lab):
     lab.start_sim()
     lab.write_config(runpod=False)
     lab.start_daemon()
-    job = lab.submit(counter_spec(lab, TOTAL, 0.15, 5, retry={"user_error": 1, "host_fault": 5}))
+    job = lab.submit(counter_spec(lab, TOTAL, 0.15, 5, run=f"exec python3 counter.py {TOTAL} 0.15 5",
+                                  retry={"user_error": 1, "host_fault": 5}))
     lab.wait_step(job, 10)
 
     # The daemon: the job must not notice.
@@ -46,7 +49,7 @@ def test(lab):
     check(job_pid(lab) == pid and lab.job(job)["attempts"] == 1, "the daemon's death disturbed the job")
 
     # The worker: it is started again, the job goes on in the same attempt.
-    _, worker = wait_for("the agent's two processes", lambda: agents(lab))
+    worker = wait_for("the agent's processes", lambda: agents(lab))[1]
     os.kill(worker, signal.SIGKILL)
     wait_for("another worker", lambda: (agents(lab) or (0, worker))[1] != worker)
     lab.wait_step(job, 40)
@@ -64,7 +67,7 @@ def test(lab):
     # The supervisor: its attempt ends as host_fault, everything it had started is gone with it.
     lab.wait_step(job, 60)
     second = wait_for("the second attempt's process", lambda: job_pid(lab))
-    supervisor, _ = wait_for("the agent's two processes", lambda: agents(lab))
+    supervisor = wait_for("the agent's processes", lambda: agents(lab))[0]
     os.kill(supervisor, signal.SIGKILL)
     wait_for("the old job process to be gone", lambda: not os.path.exists(f"/proc/{second}") or job_pid(lab) != second, 20)
     third_number = wait_for("a third attempt that runs", lambda: running_after(lab, job, second_number), 120)
@@ -72,6 +75,13 @@ def test(lab):
     check(second_row["reason"] == "host_fault", f"the supervisor's death is a host fault: {second_row}")
     third = [a for a in lab.attempts(job) if a["number"] == third_number][0]
     check(third["start_generation"] > 0, f"the third run began from nothing: {third}")
+
+    # The keeper, which stands between the agent and the job: also the agent's death, not the program's.
+    lab.wait_step(job, 90)
+    os.kill(wait_for("the agent's processes", lambda: agents(lab))[2], signal.SIGKILL)
+    wait_for("a fourth attempt that runs", lambda: running_after(lab, job, third_number), 120)
+    third = [a for a in lab.attempts(job) if a["number"] == third_number][0]
+    check(third["reason"] == "host_fault", f"the keeper's death is a host fault: {third}")
 
     lab.wait_state(job, "succeeded", seconds=120)
     check_result(lab, job, TOTAL)
