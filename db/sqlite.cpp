@@ -13,7 +13,9 @@ namespace gf::db {
 namespace {
 
 // SQLite gives a new file the process's umask and copies the mode of the database to its -wal and -shm files, so the
-// file is made with the right mode before SQLite sees it.
+// file is made with the right mode before SQLite sees it. A file that is there is never opened here: closing any descriptor
+// of it drops every lock that SQLite holds on it in this process (POSIX), and the next process to close its connection would
+// take itself for the last one and delete the log that we are writing to.
 void make_private_file(const std::string& path) {
     std::error_code ignored;  // a failure shows in the open below, with its own reason
     const auto parent = std::filesystem::path(path).parent_path();
@@ -21,15 +23,15 @@ void make_private_file(const std::string& path) {
         std::filesystem::create_directories(parent, ignored);
         std::filesystem::permissions(parent, std::filesystem::perms::owner_all, ignored);
     }
-    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0) {
+    if (::chmod(path.c_str(), 0600) == 0) return;
+    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 && errno != EEXIST) {
         const int cause = errno;
         throw SqliteError({.kind = kind_of(SQLITE_CANTOPEN, cause),
                            .message = "cannot open the store " + path + ": " + std::strerror(cause)},
                           SQLITE_CANTOPEN);
     }
-    ::fchmod(fd, 0600);
-    ::close(fd);
+    if (fd >= 0) ::close(fd);
 }
 
 }  // namespace

@@ -189,11 +189,11 @@ class Lab:
     def face(self, provider):
         return f"http://127.0.0.1:{self.sim_ports[provider]}"
 
-    def start_daemon(self, seconds=30):
+    def start_daemon(self, seconds=30, extra=None):
         self.generation += 1
         ports = self.folder / f"daemon-ports-{self.generation}.json"
         self.daemon = self.start("daemon", [BIN / "gpuferryd", "--config", self.folder / "gpuferryd.yaml", "--time-scale", SCALE,
-                                            "--time-origin", self.origin, "--ports-file", ports, "--log-level", "debug"])
+                                            "--time-origin", self.origin, "--ports-file", ports, "--log-level", "debug"], extra)
         self.wait_file(ports, self.daemon, "daemon")
         self.ports = json.loads(ports.read_text())
         wait_for("the daemon to be ready", lambda: self.api("GET", "/readyz").status == 200, seconds)
