@@ -310,15 +310,19 @@ void Runtime::release(std::vector<Effect> effects) {
 }
 
 void Runtime::release_call(Effect& effect) {
-    // One lane per provider and kind. A provider that is not configured any more cannot be asked; its machines wait.
+    // One lane per provider and kind. A provider that is not configured any more (its key was taken away) cannot be asked:
+    // its machines stay on the books, and a destroy there fails, backs off and is told like any other.
     const auto lane = [&](const ProviderName& name, std::string_view kind, int threads, auto call) {
-        Provider* p = provider(name);
-        if (!p) {
-            log::warn("provider.not_configured", {{"provider", name.get()}});
-            return;
-        }
-        lanes_.run(name.get() + "/" + std::string(kind), threads, [this, p, call] { enqueue(call(*p)); });
+        if (Provider* p = provider(name))
+            lanes_.run(name.get() + "/" + std::string(kind), threads, [this, p, call] { enqueue(call(*p)); });
     };
+    const auto missing = [&](const ProviderName& name) {
+        return fail(ErrorKind::unavailable, name.get() + " is not configured: its key is gone, its machines are not");
+    };
+    if (const auto* read = std::get_if<CallRead>(&effect); read && !provider(read->provider))
+        return enqueue(ReadEnded{read->machine, read->call_seq, clock_.now(), clock_.now(), missing(read->provider)});
+    if (const auto* destroy = std::get_if<CallDestroy>(&effect); destroy && !provider(destroy->provider))
+        return enqueue(DestroyEnded{destroy->machine, destroy->call_seq, clock_.now(), clock_.now(), missing(destroy->provider)});
     std::visit(
         [&](auto& e) {
             using E = std::decay_t<decltype(e)>;
