@@ -243,6 +243,9 @@ TEST_CASE(
     SUBCASE("manifest with a wrong hash") {
         flip(f.manifest_file(1), 40);
     }
+    SUBCASE("manifest of another generation under its name") {
+        put_file(f.manifest_file(1), f.snapshots[0].encoded);
+    }
     SUBCASE("manifest cut") {
         fs::resize_file(f.manifest_file(1), 100);
     }
