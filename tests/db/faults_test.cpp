@@ -1,10 +1,13 @@
 // Full disks, failing disks, locks of other processes and readers that stay: nothing acknowledged is lost, nothing refused
 // is half kept, and the store goes on when the trouble is over.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
+#include <array>
 #include <filesystem>
 
 #include "db/sqlite_store.hpp"
+#include "tests/db/child_process.hpp"
 #include "tests/db/failing_vfs.hpp"
 #include "tests/db/sample_rows.hpp"
 
@@ -197,4 +200,44 @@ TEST_CASE("another connection's reader sees each commit once it is acknowledged"
         commit(store, job_with_task(s));
         CHECK(reader->jobs({.limit = 100})->size() == i);
     }
+}
+
+TEST_CASE("another process that comes and goes leaves the log in use alone, also after readers were opened here") {
+    const TempFolder folder;
+    const auto path = folder.file("store.db");
+    // The visitor is forked before this process has opened anything: SQLite keeps what it knows of locks in memory, and a
+    // process forked later would take the locks of this one for its own.
+    std::array<int, 2> go{};
+    REQUIRE(::pipe(go.data()) == 0);
+    const auto visitor = start_child([&](int write_fd) {
+        char byte = 0;
+        if (::read(go[0], &byte, 1) != 1) ::_exit(2);
+        {
+            db::Connection visit(path);
+            byte = visit.number("SELECT count(*) FROM jobs") == 2 ? 'y' : 'n';
+        }
+        if (::write(write_fd, &byte, 1) != 1) ::_exit(3);
+    });
+    Samples s(7);
+    auto store = open(path);
+    commit(*store, job_with_task(s));
+    auto reader = *store->open_reader();
+    commit(*store, job_with_task(s));
+
+    // A process that closes the last connection takes the log away with it; our locks must tell it that it is not the last.
+    REQUIRE(::write(go[1], "g", 1) == 1);
+    char saw = 0;
+    CHECK(::read(visitor.read_fd, &saw, 1) == 1);
+    CHECK(saw == 'y');
+    (void)kill_child(visitor);
+    ::close(go[0]);
+    ::close(go[1]);
+    CHECK(size_of(path + "-wal") > 0);
+
+    commit(*store, job_with_task(s));
+    CHECK(reader->jobs({.limit = 10})->size() == 3);
+    // What a process would find that starts after this one was killed.
+    const TempFolder copy;
+    for (const char* part : {"", "-wal"}) std::filesystem::copy_file(path + part, copy.file("store.db") + part);
+    CHECK(jobs_in(*open(copy.file("store.db"))) == 3);
 }
