@@ -154,7 +154,11 @@ void Simulation::offer_checkpoint(Agent& agent, const ap::Lease& lease, const st
     };
     // The upload takes its time: what was current when it began may be fenced when it arrives.
     later(Millis{static_cast<std::int64_t>(50 + rng_.below(20'000))},
-          [this, request, id = agent.id, attempt = AttemptId{lease.attempt}, manifest, step, epoch = epoch_] {
+          [this, request, id = agent.id, attempt = AttemptId{lease.attempt}, manifest, step, epoch = epoch_,
+           machine = agent.machine, boot = agent.boot] {
+              // An upload ends with the container that sends it.
+              const auto sender = agents_.find(machine);
+              if (sender == agents_.end() || sender->second.boot != boot) return;
               if (epoch == epoch_) deliver(CheckpointOffered{request, id, attempt, manifest, step, Bytes{1'000'000}});
           });
 }
