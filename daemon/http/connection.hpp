@@ -110,7 +110,8 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
         head_only_ = head.method() == wire::verb::head;
         if (!made) {
             keep_alive_ = false;
-            co_await write(problem(400, made.error().message));
+            auto refused = problem(400, made.error().message);
+            co_await write(std::move(refused));
             co_return false;
         }
         Request request = *std::move(made);
@@ -119,26 +120,31 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
 
         auto plan = listener_->service.admit(request);
         if (plan.refuse) {
-            co_await refuse(*std::move(plan.refuse));
+            auto refused = *std::move(plan.refuse);
+            co_await refuse(std::move(refused));
             co_return keep_alive_ && parser_->is_done();
         }
         if (request.content_length.value_or(0) > plan.body_max) {
-            co_await refuse(too_large(plan.body_max));
+            auto refused = too_large(plan.body_max);
+            co_await refuse(std::move(refused));
             co_return false;
         }
         request.sink = std::move(plan.sink);
         request.finding = std::move(plan.finding);
         bool whole = parser_->is_done();
-        if (!whole) whole = co_await read_body(request, plan.body_max);
+        if (!whole) {
+            whole = co_await read_body(&request, plan.body_max);
+        }
         if (!whole) co_return false;
         deadline_ = SteadyClock::time_point::max();
         auto answered = co_await ask(std::move(request));
         if (!answered) co_return false;
-        if (answered->websocket) {
-            co_await speak_websocket(*std::move(answered));
+        auto response = *std::move(answered);
+        if (response.websocket) {
+            co_await speak_websocket(std::move(response));
             co_return false;
         }
-        co_await write(*std::move(answered));
+        co_await write(std::move(response));
         co_return keep_alive_;
     }
 
@@ -149,10 +155,12 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
     Task<void> answer_unreadable(error_code error) {
         keep_alive_ = false;
         if (error == wire::error::header_limit || error == wire::error::buffer_overflow) {
-            co_await refuse(problem(431, fmt::format("the head of the request is larger than {} bytes", options().header_max)));
+            auto refused = problem(431, fmt::format("the head of the request is larger than {} bytes", options().header_max));
+            co_await refuse(std::move(refused));
         } else if (error.category() == make_error_code(wire::error::bad_method).category() &&
                    error != wire::error::end_of_stream && error != wire::error::partial_message) {
-            co_await refuse(problem(400, "this is not HTTP/1.1: " + error.message()));
+            auto refused = problem(400, "this is not HTTP/1.1: " + error.message());
+            co_await refuse(std::move(refused));
         }
     }
 
@@ -177,53 +185,58 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
     }
 
     /// Into the request's body or its sink. False = the exchange is over (and was answered, if that was possible).
-    Task<bool> read_body(Request& request, std::int64_t body_max) {
-        if (request.header("expect").size() > 0) {
+    Task<bool> read_body(Request* request, std::int64_t body_max) {
+        if (!request->header("expect").empty()) {
             static constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
             const auto [error, size] = co_await asio::async_write(stream_, asio::buffer(go_on), as_result);
             if (error) co_return false;
         }
-        if (!request.sink && request.content_length) request.body.reserve(static_cast<std::size_t>(*request.content_length));
         std::int64_t total = 0;
         std::string piece;
         while (!parser_->is_done()) {
             allow(options().progress);
-            error_code error = co_await read_piece(piece);
+            auto most = kBodyPiece;
+            if (request->content_length) most = std::min(most, static_cast<std::size_t>(*request->content_length - total));
+            error_code error = co_await read_piece(&piece, most);
             if (error) {
                 if (error.category() == make_error_code(wire::error::bad_chunk).category()) {
                     keep_alive_ = false;
-                    co_await refuse(problem(400, "the body cannot be read: " + error.message()));
+                    auto refused = problem(400, "the body cannot be read: " + error.message());
+                    co_await refuse(std::move(refused));
                 }
                 co_return false;
             }
             total += static_cast<std::int64_t>(piece.size());
             if (total > body_max) {
-                co_await refuse(too_large(body_max));
+                auto refused = too_large(body_max);
+                co_await refuse(std::move(refused));
                 co_return false;
             }
-            if (!request.sink) {
-                request.body.append(piece);
+            if (!request->sink) {
+                if (request->body.empty()) request->body = std::move(piece);
+                else request->body.append(piece);
                 continue;
             }
             if (piece.empty()) continue;
             deadline_ = SteadyClock::time_point::max();
-            auto* sink = request.sink.get();
+            auto* sink = request->sink.get();
             std::move_only_function<Result<void>()> put = [sink, &piece] { return sink->write(piece); };
             auto written = co_await on_worker<Result<void>>(std::move(put));
             if (!written) {
-                co_await refuse(problem(written.error()));
+                auto refused = problem(written.error());
+                co_await refuse(std::move(refused));
                 co_return false;
             }
         }
         co_return true;
     }
 
-    /// The next bytes of the body into `piece`; may be none at the end of a chunked one.
-    Task<error_code> read_piece(std::string& piece) {
-        piece.resize(kBodyPiece);
+    /// The next bytes of the body into `piece`, at most `most`; may be none at the end of a chunked one.
+    Task<error_code> read_piece(std::string* piece, std::size_t most) {
+        piece->resize(std::max<std::size_t>(most, 1));
         auto& body = parser_->get().body();
-        body.data = piece.data();
-        body.size = piece.size();
+        body.data = piece->data();
+        body.size = piece->size();
         body.more = true;
         for (;;) {
             if (buffer_.size() > 0) {
@@ -232,9 +245,9 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
                 buffer_.consume(used);
                 if (error == wire::error::need_buffer) error = {};
                 if (error && error != wire::error::need_more) co_return error;
-                const auto got = piece.size() - body.size;
+                const auto got = piece->size() - body.size;
                 if (got > 0 || parser_->is_done()) {
-                    piece.resize(got);
+                    piece->resize(got);
                     co_return error_code{};
                 }
                 if (used > 0 && !error) continue;  // the parser takes one part of a chunk at a time
@@ -256,7 +269,9 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
             if (pending->resume) std::exchange(pending->resume, nullptr)();
         };
         listener_->service.serve(std::move(request), std::move(answer));
-        if (!pending->response && !aborted_) co_await until_resumed(pending);
+        if (!pending->response && !aborted_) {
+            co_await until_resumed(pending);
+        }
         pending_.reset();
         std::optional<Response> response;
         if (!aborted_) response = std::move(pending->response);
@@ -344,7 +359,7 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
             alive->woken_ = true;
             alive->waiting_.cancel();
         });
-        const bool whole = co_await pump(stream, chunked);
+        const bool whole = co_await pump(&stream, chunked);
         if (std::exchange(counted_as_stream_, false)) --listener_->streams;
         if (!whole) {
             keep_alive_ = false;
@@ -352,26 +367,26 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
         }
     }
 
-    Task<bool> pump(BodyStream& stream, bool chunked) {
+    Task<bool> pump(BodyStream* stream, bool chunked) {
         std::string piece;
         for (;;) {
             woken_ = false;
             piece.clear();
             auto state = BodyStream::State::broken;
-            if (stream.blocking()) {
+            if (stream->blocking()) {
                 deadline_ = SteadyClock::time_point::max();
-                std::move_only_function<BodyStream::State()> read = [&stream, &piece] { return stream.next(piece); };
+                std::move_only_function<BodyStream::State()> read = [stream, &piece] { return stream->next(piece); };
                 state = co_await on_worker<BodyStream::State>(std::move(read));
             } else {
-                state = stream.next(piece);
+                state = stream->next(piece);
             }
             if (aborted_ || left_) co_return false;
             if (!piece.empty()) {
                 allow(options().progress);
                 error_code failed;
                 if (chunked) {
-                    const auto [error, size] =
-                        co_await asio::async_write(stream_, wire::make_chunk(asio::const_buffer(piece.data(), piece.size())), as_result);
+                    const auto chunk = wire::make_chunk(asio::const_buffer(piece.data(), piece.size()));
+                    const auto [error, size] = co_await asio::async_write(stream_, chunk, as_result);
                     failed = error;
                 } else {
                     const auto [error, size] = co_await asio::async_write(stream_, asio::buffer(piece), as_result);
@@ -383,10 +398,10 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
             if (state == BodyStream::State::end) break;
             if (state == BodyStream::State::wait && !woken_) {
                 deadline_ = SteadyClock::time_point::max();
-                waiting_.expires_after(stream.idle());
+                waiting_.expires_after(stream->idle());
                 [[maybe_unused]] const auto waited = co_await waiting_.async_wait(as_result);
                 if (aborted_ || left_) co_return false;
-            } else if (piece.empty() || !stream.blocking()) {
+            } else if (piece.empty() || !stream->blocking()) {
                 // A stream that always has more must not keep the loop from the other connections.
                 co_await asio::post(listener_->loop.impl().io, awaiting);
             }
@@ -416,7 +431,7 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
         const auto session = std::make_shared<WebSocketSession<Stream>>(stream_, *response.websocket, response);
         websocket_ = session.get();
         session_ = session;
-        co_await session->run(session, parser_->get());
+        co_await session->run(session, &parser_->get());
         websocket_ = nullptr;
         session_.reset();
         response.websocket->closed();

@@ -65,9 +65,10 @@ class WebSocketSession final : public SocketPeer,
         more_.cancel();
     }
 
+    /// `head` is the request to upgrade; it stays until the end.
     template <class Head>
-    Task<void> run(std::shared_ptr<WebSocketSession> self, const Head& head) {
-        const auto [error] = co_await socket_.async_accept(head, as_result);
+    Task<void> run(std::shared_ptr<WebSocketSession> self, const Head* head) {
+        const auto [error] = co_await socket_.async_accept(*head, as_result);
         if (error) co_return;
         handler_.opened(self);
         asio::co_spawn(socket_.get_executor(), write_all(self), asio::detached);
