@@ -34,6 +34,12 @@ void make_private_file(const std::string& path) {
     if (fd >= 0) ::close(fd);
 }
 
+// SQLite counts every byte that it allocates under one mutex for all connections, unless told not to before its first
+// use. Nobody reads that figure; without it a commit costs a tenth less.
+void set_up_library() {
+    [[maybe_unused]] static const int once = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}
+
 }  // namespace
 
 ErrorKind kind_of(int code, int system_errno) {
@@ -49,6 +55,7 @@ ErrorKind kind_of(int code, int system_errno) {
 }
 
 Connection::Connection(const std::string& path) : path_(path), in_memory_(path == ":memory:") {
+    set_up_library();
     if (!in_memory_) make_private_file(path);
     // No mutex: a connection is used by one thread at a time (db/store.hpp).
     const int code = sqlite3_open_v2(path.c_str(), &handle_,
