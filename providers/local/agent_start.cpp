@@ -160,7 +160,7 @@ Result<void> start_agent(const AgentStart& start, const RecordTemplate& record) 
                     .report = pipe[1]};
     const pid_t middle = ::fork();
     if (middle == 0) {
-        const pid_t agent = ::fork();
+        const pid_t agent = ::_Fork();  // unlike fork() in a child of a process with threads, this one may be called here
         if (agent == 0) become_agent(plan);
         if (agent < 0) give_up(plan, errno);
         ::_exit(0);

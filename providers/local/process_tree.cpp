@@ -88,7 +88,7 @@ bool is_alive(const ProcessIdentity& process) {
 }
 
 std::vector<pid_t> tree_of(const ProcessIdentity& root, const std::string& mark) {
-    const bool same_boot = root.boot_id == boot_id();
+    const bool same_boot = root.boot_id == boot_id();  // else nothing of it can be left
     const auto processes = all_processes();
     std::map<pid_t, const ProcessStat*> by_pid;
     for (const auto& p : processes) by_pid[p.pid] = &p;
@@ -98,7 +98,9 @@ std::vector<pid_t> tree_of(const ProcessIdentity& root, const std::string& mark)
     const bool reused = leader != by_pid.end() && leader->second->start_time != root.start_time;
     std::set<pid_t> ours;
     for (const auto& p : processes) {
-        const bool in_session = same_boot && !reused && root.pid > 0 && p.session == root.pid && p.start_time >= root.start_time;
+        // Nothing that came of it is older than it. This also spares the look into most environments.
+        if (!same_boot || p.start_time < root.start_time) continue;
+        const bool in_session = !reused && root.pid > 0 && p.session == root.pid;
         if (in_session || carries_mark(p.pid, mark)) ours.insert(p.pid);
     }
     for (bool grown = true; grown;) {  // at most as many rounds as the tree is deep

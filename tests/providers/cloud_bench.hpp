@@ -29,15 +29,23 @@ class CloudBench final : public Bench {
           set(make_providers(setup_for(world, server.url()), hand, plain_lookup()).value()) {
         stock(world);
     }
-    Provider& provider() override { return *set.providers.front(); }
+    Provider& provider() override {
+        server.settle();
+        return *set.providers.front();
+    }
     Clock& clock() override { return hand; }
     void pass(Millis time) override { hand.advance(time); }
     bool fault(Op op, Fault fault) override {
+        server.settle();
         world.fault(op, fault);
         return true;
     }
-    std::size_t machines() override { return count_in(world); }
+    std::size_t machines() override {
+        server.settle();
+        return count_in(world);
+    }
     bool add_foreign(const std::string& name) override {
+        server.settle();
         world.add(name, nlohmann::json::object());
         return true;
     }

@@ -37,10 +37,17 @@ fs::path TemporaryFolder::program(const std::string& name, const std::string& te
 
 std::vector<pid_t> TemporaryFolder::processes() const {
     std::vector<pid_t> out;
+    const auto stat_of = [](const fs::path& process) {
+        std::ifstream in(process / "stat");
+        return local::parse_stat(std::string{std::istreambuf_iterator<char>(in), {}});
+    };
+    const auto own = stat_of("/proc/self");  // whatever lives in our folder is younger than we are
     std::error_code error;
     for (fs::directory_iterator it("/proc", error), end; !error && it != end; it.increment(error)) {
         const auto name = it->path().filename().string();
         if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+        const auto stat = stat_of(it->path());
+        if (!stat || !own || stat->start_time < own->start_time) continue;
         std::ifstream in(it->path() / "environ", std::ios::binary);
         const std::string environment{std::istreambuf_iterator<char>(in), {}};
         if (environment.find(path_.string()) != std::string::npos && std::stoi(name) != ::getpid()) out.push_back(std::stoi(name));

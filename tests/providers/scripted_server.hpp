@@ -56,6 +56,9 @@ class ScriptedServer {
     /// Requests with this method and path prefix.
     [[nodiscard]] int count(std::string_view method, std::string_view path) const;
     void handler(Handler handler);
+    /// Waits for a call of the handler to end. Orders what a test has written before it in front of later calls, and what the handler
+    /// has written in front of what the test reads after it; the request and answer in between are invisible to a thread sanitizer.
+    void settle() { const std::lock_guard lock(handling_); }
     /// Refuses connections from now on, as a server that is not there.
     void go_away();
 

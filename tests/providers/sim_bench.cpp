@@ -91,6 +91,7 @@ json SimBench::bill() { return admin("/_sim/bill"); }
 bool SimBench::fault(Op op, Fault fault) {
     // How the provider words "sold out" is the simulator's own affair and needs a sold-out market, not a replaced answer.
     if (fault == Fault::no_capacity) return false;
+    proxy_->settle();
     faults_[op] = fault;
     return true;
 }

@@ -23,7 +23,10 @@ class SimBench final : public Bench {
  public:
     explicit SimBench(SimSetup setup);
     ~SimBench() override;
-    Provider& provider() override { return *set_.providers.front(); }
+    Provider& provider() override {
+        proxy_->settle();
+        return *set_.providers.front();
+    }
     Clock& clock() override { return *clock_; }
     void pass(Millis time) override { clock_->sleep_until(clock_->now() + time); }
     bool fault(Op op, Fault fault) override;

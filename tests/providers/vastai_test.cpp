@@ -394,6 +394,7 @@ TEST_CASE("Vast.ai: no call comes before its endpoint's interval is over") {
     for (int i = 0; i < 3; ++i) REQUIRE(b.provider().list());
     for (const auto& id : ids) REQUIRE(b.provider().read(id));
     for (const auto& id : ids) REQUIRE(b.provider().destroy(id));
+    CHECK(b.machines() == 0);
     CHECK(b.world.too_early == 0);
 }
 
