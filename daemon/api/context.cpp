@@ -26,14 +26,36 @@ void answer_json(const Call& call, int status, std::string body) { call.answer(h
 
 void fail_with(const Call& call, const Error& error) { call.answer(http::problem(error)); }
 
+namespace {
+
+/// A reader for one piece of work: an idle one, or a further connection to the database. As many are kept as ever ran at
+/// once, which is at most the number of blocking threads.
+Result<std::unique_ptr<Reader>> take_reader(Context& context) {
+    {
+        const std::scoped_lock lock(context.background_mutex);
+        if (!context.background_readers.empty()) {
+            auto reader = std::move(context.background_readers.back());
+            context.background_readers.pop_back();
+            return reader;
+        }
+    }
+    return context.options.open_reader();
+}
+
+}  // namespace
+
 void in_background(Call call, std::function<http::Response(const Call&, Reader&)> work) {
     auto& loop = call.api->loop;
     const auto shared = std::make_shared<Call>(std::move(call));
     loop.work([shared, work = std::move(work)] {
+        auto& context = *shared->api;
         http::Response made;
-        {
-            const std::scoped_lock lock(shared->api->background_mutex);
-            made = work(*shared, *shared->api->background_reader);
+        if (auto reader = take_reader(context)) {
+            made = work(*shared, **reader);
+            const std::scoped_lock lock(context.background_mutex);
+            context.background_readers.push_back(*std::move(reader));
+        } else {
+            made = http::problem(reader.error());
         }
         const auto response = std::make_shared<http::Response>(std::move(made));
         shared->api->loop.enqueue([shared, response] { shared->answer(std::move(*response)); });

@@ -32,8 +32,8 @@ struct Context {
     CorePort& core;
     ServerOptions options;
     std::unique_ptr<Reader> reader;              // the loop's thread only
-    std::mutex background_mutex;                 // guards background_reader
-    std::unique_ptr<Reader> background_reader;   // blocking threads, one at a time
+    std::mutex background_mutex;                 // guards background_readers
+    std::vector<std::unique_ptr<Reader>> background_readers;  // of the blocking threads; each is used by one at a time
     std::shared_ptr<http::Wakeups> wakeups;
     IdMaker ids;                                 // of tokens
     std::uint64_t tokens_epoch{0};               // grows when a token was made or revoked: remembered ones are void

@@ -1,8 +1,11 @@
 #include "daemon/api/server.hpp"
 
+#include <algorithm>
+
 #include "daemon/api/access.hpp"
 #include "daemon/api/blobs.hpp"
 #include "daemon/api/routes.hpp"
+#include "daemon/http/descriptor_limit.hpp"
 #include "daemon/http/files.hpp"
 #include "daemon/http/listener.hpp"
 #include "daemon/log.hpp"
@@ -125,11 +128,9 @@ ApiServer::~ApiServer() { stop(); }
 Result<void> ApiServer::start() {
     auto& context = *impl_->context;
     const auto& options = context.options;
-    for (auto* reader : {&context.reader, &context.background_reader}) {
-        auto opened = options.open_reader();
-        if (!opened) return fail(std::move(opened).error());
-        *reader = *std::move(opened);
-    }
+    auto opened = options.open_reader();
+    if (!opened) return fail(std::move(opened).error());
+    context.reader = *std::move(opened);
     const auto newest = newest_event(*context.reader);
     if (!newest) return fail(newest.error());
     context.last_event = *newest;
@@ -138,7 +139,11 @@ Result<void> ApiServer::start() {
     context.connections = [impl = impl_.get()] {
         return (impl->tcp ? impl->tcp->connections() : 0) + (impl->unix_socket ? impl->unix_socket->connections() : 0);
     };
-    http::ListenOptions how{.connections_max = options.connections_max, .streams_max = options.streams_max};
+    // A follower takes two descriptors, its socket and the log: a third of what the process may have, so that the store, the
+    // agents and the providers are never without.
+    const int connections_max = std::min(options.connections_max, std::max(16, http::raise_descriptor_limit() / 3));
+    http::ListenOptions how{.connections_max = connections_max,
+                            .streams_max = std::min(options.streams_max, std::max(8, connections_max / 2))};
     if (!options.listen.empty()) {
         how.address = options.listen;
         impl_->tcp = std::make_unique<http::Listener>(context.loop, impl_->service, how);

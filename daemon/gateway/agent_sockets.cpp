@@ -20,7 +20,7 @@ class AgentSockets::Socket final : public http::SocketHandler, public std::enabl
             auto& place = all->open_[session_.machine];
             older = std::exchange(place, shared_from_this());
         }
-        if (older && older->peer_) older->peer_->close("another connection of this machine took over");
+        if (older) older->close("another connection of this machine took over");
         log::debug("gateway.connected", {{"machine", session_.machine.get()}, {"boot_id", session_.boot_id}});
         all->tell(AgentConnected{.machine = session_.machine, .boot_id = session_.boot_id});
     }
@@ -28,6 +28,7 @@ class AgentSockets::Socket final : public http::SocketHandler, public std::enabl
     Result<void> message(std::string text) override {
         const auto all = all_.lock();
         if (!all) return fail(ErrorKind::unavailable, "the daemon is going down");
+        if (closing_) return {};  // fenced or destroyed: what it still says is not heard
         if (!is_current(*all)) return fail(ErrorKind::conflict, "another connection of this machine took over");
         auto decoded = ap::decode_from_agent(text);
         if (!decoded && decoded.error().kind == ErrorKind::not_yet) return {};  // of a newer protocol: not for us
@@ -61,6 +62,7 @@ class AgentSockets::Socket final : public http::SocketHandler, public std::enabl
         if (peer_) peer_->send(std::move(text));
     }
     void close(std::string_view why) {
+        closing_ = true;
         if (peer_) peer_->close(why);
     }
 
@@ -75,6 +77,7 @@ class AgentSockets::Socket final : public http::SocketHandler, public std::enabl
     Session session_;
     std::shared_ptr<http::SocketPeer> peer_;
     bool greeted_{false};
+    bool closing_{false};
 };
 
 std::shared_ptr<http::SocketHandler> AgentSockets::accept(Session session) {

@@ -54,6 +54,15 @@ http::Response refusal(const ApiResult& result) {
 
 bool refused(const ApiResult& result) { return result.error.has_value() || result.status >= 400; }
 
+/// A fenced candidate is nobody's: its manifest goes, so that retention can free what only it names. One that was merely not
+/// answered (503) may still be committed.
+http::Response refused_candidate(CheckpointStore& store, const JobId& job, const Digest& manifest, const ApiResult& result) {
+    if (result.status == 409)
+        if (const auto removed = store.remove_manifest(job, manifest); !removed)
+            log::warn("gateway.remove_failed", {{"job", job.get()}, {"reason", removed.error().message}});
+    return refusal(result);
+}
+
 /// The seal lets the store be read without the database. It says what the row says; one that says something else is not ours.
 Result<void> check_seal(CheckpointStore& store, const CheckpointRecord& row, const Digest& manifest) {
     const checkpoints::Seal right{.task = row.task.get(), .generation = row.generation, .attempt = row.attempt, .step = row.step,
@@ -112,7 +121,7 @@ http::Response take_checkpoint(CorePort& core, CheckpointStore& store, const Mac
     const auto result = ask_and_wait(core, CheckpointOffered{.request = 0, .machine = gate.id, .attempt = gate.attempt,
                                                              .manifest_sha256 = stored->digest.hex(), .step = stored->step,
                                                              .size = Bytes{stored->bytes}});
-    if (refused(result)) return refusal(result);
+    if (refused(result)) return refused_candidate(store, gate.job, stored->digest, result);
     const auto answer = json::parse(result.json, nullptr, false);
     const auto generation = answer.is_object() ? answer.value("generation", std::int64_t{0}) : 0;
     if (generation > 0) {
@@ -132,7 +141,7 @@ http::Response take_output(CorePort& core, CheckpointStore& store, const Machine
     const auto result = ask_and_wait(core, OutputOffered{.request = 0, .machine = gate.id, .attempt = gate.attempt,
                                                          .manifest_sha256 = stored->digest.hex(), .size = Bytes{stored->bytes},
                                                          .files = static_cast<int>(stored->files)});
-    if (refused(result)) return refusal(result);
+    if (refused(result)) return refused_candidate(store, gate.job, stored->digest, result);
     return http::json(200, result.json.empty() ? "{}" : result.json);
 }
 

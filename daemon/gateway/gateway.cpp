@@ -3,7 +3,8 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#include <atomic>
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <mutex>
@@ -15,6 +16,7 @@
 #include "daemon/gateway/bulk.hpp"
 #include "daemon/gateway/log_files.hpp"
 #include "daemon/gateway/sessions.hpp"
+#include "daemon/http/descriptor_limit.hpp"
 #include "daemon/http/digest.hpp"
 #include "daemon/http/files.hpp"
 #include "daemon/http/listener.hpp"
@@ -336,7 +338,8 @@ Result<void> Gateway::start() {
                                              : http::load_tls(impl.options.tls_cert, impl.options.tls_key);
     if (!tls) return fail(std::move(tls).error());
     impl.tls = *std::move(tls);
-    http::ListenOptions how{.address = impl.options.listen, .tls = impl.tls.identity, .connections_max = impl.options.connections_max};
+    const int connections_max = std::min(impl.options.connections_max, std::max(16, http::raise_descriptor_limit() / 2));
+    http::ListenOptions how{.address = impl.options.listen, .tls = impl.tls.identity, .connections_max = connections_max};
     impl.listener = std::make_unique<http::Listener>(impl.loop, impl, how);
     return impl.listener->start();
 }
