@@ -22,7 +22,7 @@ using nlohmann::json;
 int print_checkpoints(Context& context, const json& answer) {
     static const std::vector<Column> columns{
         {"GEN", {"generation"}, Shape::number, true}, {"TASK", {"task"}}, {"TRY", {"attempt"}, Shape::number, true},
-        {"STEP", {"step"}, Shape::number, true}, {"SIZE", {"bytes"}, Shape::bytes, true}, {"STATE", {"state"}, Shape::state},
+        {"STEP", {"step"}, Shape::number, true}, {"SIZE", {"bytes"}, Shape::bytes, true}, {"STATE", {"state"}, Shape::state}, {"READ BACK", {"verified"}, Shape::state},
         {"COMMITTED", {"committed_at"}, Shape::age}, {"DETAIL", {"detail"}},
     };
     const auto& items = list_at(answer, "items");
@@ -38,24 +38,28 @@ int list_checkpoints(Context& context, const std::string& job) {
     return print_checkpoints(context, *answer);
 }
 
-/// The daemon reads every pack of every generation again; a broken one is set aside there and said here.
+/// The daemon reads every byte of each generation back, one at a time, because that may take minutes.
 int verify_checkpoints(Context& context, const std::string& job) {
-    auto answer = context.client.get_json(path_of({"v1", "jobs", job, "checkpoints"}, {{"verify", "1"}}));
-    if (!answer) return report(context, answer.error());
-    if (context.json) print_json(context, *answer);
-    else print_checkpoints(context, *answer);
+    auto items = json::array();
+    std::string cursor;
     int broken = 0;
-    int judged = 0;
-    for (const auto& item : list_at(*answer, "items")) {
-        const auto verdict = member(item, "verified");
-        if (verdict.is_null()) continue;
-        ++judged;
-        const bool whole = verdict.is_boolean() ? verdict.get<bool>() : text_of(item, "verified") == "whole";
-        if (!whole) ++broken;
-    }
-    if (judged == 0 && !list_at(*answer, "items").empty())
-        return report(context, {.exit_code = kExitRefused, .text = "this daemon does not verify checkpoints on demand yet"});
-    if (broken > 0) fmt::print(context.env.err, "{} of {} are broken\n", broken, judged);
+    do {
+        const auto path = path_of({"v1", "jobs", job, "checkpoints"}, {{"verify", "1"}, {"limit", "1"}, {"cursor", cursor}});
+        auto answer = context.client.send_json(Call{.path = path, .total = std::chrono::minutes{30}});
+        if (!answer) return report(context, answer.error());
+        for (const auto& item : list_at(*answer, "items")) {
+            const auto verdict = text_of(item, "verified");
+            if (verdict.empty() && text_of(item, "state") != "pruned")
+                return report(context, {.exit_code = kExitUnexpected, .text = "this daemon does not verify checkpoints on demand"});
+            if (verdict == "broken" || verdict == "unknown") ++broken;
+            items.push_back(item);
+        }
+        cursor = text_of(*answer, "next_cursor");
+    } while (!cursor.empty() && items.size() < 100'000);
+    const json whole{{"items", items}};
+    if (context.json) print_json(context, whole);
+    else print_checkpoints(context, whole);
+    if (broken > 0) fmt::print(context.env.err, "{} of {} could not be read back whole\n", broken, items.size());
     return broken > 0 ? kExitRefused : kExitOk;
 }
 

@@ -14,6 +14,10 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::size_t kShown = 8;  // of the twenty that a decision keeps; --json has them all
+
+std::string more_line(std::size_t count) { return count > kShown ? fmt::format("  … and {} more\n", count - kShown) : ""; }
+
 std::string price_lines(const json& lines) {
     std::string text;
     for (const auto& line : lines)
@@ -94,13 +98,17 @@ std::string explain_text(const json& explanation, const Style& style) {
     }
     if (const auto& ranked = list_at(decision, "ranked"); !ranked.empty()) {
         out += "would do, best first\n";
-        for (const auto& entry : ranked) out += "  " + ranked_line(entry) + "\n";
+        for (std::size_t i = 0; i < ranked.size() && i < kShown; ++i) out += "  " + ranked_line(ranked[i]) + "\n";
+        out += more_line(ranked.size());
     }
     if (const auto& misses = list_at(decision, "near_misses"); !misses.empty()) {
         out += "refused for one reason only, cheapest first\n";
-        for (const auto& miss : misses)
+        for (std::size_t i = 0; i < misses.size() && i < kShown; ++i) {
+            const auto& miss = misses[i];
             out += fmt::format("  {}/h  {}  {}: {}\n", price_of(miss), shown(offer_line(offer_in(miss))),
                                shown(text_of(miss, "reason")), shown(text_of(miss, "detail")));
+        }
+        out += more_line(misses.size());
     }
     if (out.empty()) out = "nothing was decided for this job yet\n";
     return out;

@@ -1,6 +1,7 @@
 // Jobs as rows: lists, one, its parts, and the commands on it.
 #include <nlohmann/json.hpp>
 
+#include "checkpoints/store.hpp"
 #include "daemon/api/access.hpp"
 #include "daemon/api/handlers.hpp"
 #include "daemon/api/json_views.hpp"
@@ -28,6 +29,18 @@ void command(Call call, JobVerb verb) {
         return call.answer(http::problem(403, "this job was submitted by another; that needs the role operator"));
     auto principal = call.caller.principal;
     ask_core(std::move(call), CommandJob{.job = job->id, .verb = verb, .principal = std::move(principal)});
+}
+
+/// A checkpoint with what reading it back showed: "whole", "broken", or "unknown" where the disk did not say.
+Json verified_view(checkpoints::CheckpointStore& store, const CheckpointRecord& row) {
+    auto out = checkpoint_view(row);
+    if (row.state == CheckpointState::pruned) return out;
+    const auto digest = checkpoints::Digest::from_hex(row.manifest_sha256);
+    const auto read = digest ? checkpoints::verify_generation(store, row.job, *digest)
+                             : Result<checkpoints::Manifest>(fail(ErrorKind::malformed, "the row names no manifest"));
+    out["verified"] = read ? "whole" : read.error().kind == ErrorKind::malformed ? "broken" : "unknown";
+    if (!read) out["detail"] = read.error().message;
+    return out;
 }
 
 /// A list of the parts of the job in the path.
@@ -90,7 +103,22 @@ void list_attempts(Call call) {
 }
 
 void list_checkpoints(Call call) {
-    list_of_job(call, [](Reader& reader, const JobId& id) { return reader.checkpoints(id); }, checkpoint_view);
+    const auto verify = flag_in_query(call.request, "verify");
+    if (!verify) return fail_with(call, verify.error());
+    if (!*verify)
+        return list_of_job(call, [](Reader& reader, const JobId& id) { return reader.checkpoints(id); }, checkpoint_view);
+    const auto job = find_job(call);
+    if (!job) return;
+    if (call.context().options.store == nullptr) return call.answer(http::problem(503, "the daemon has no store for checkpoints"));
+    const auto rows = call.reader().checkpoints(job->id);
+    if (!rows) return fail_with(call, rows.error());
+    // Reads every byte of each generation of the page: for a large checkpoint ask for one at a time.
+    in_background(std::move(call), [rows = *rows](const Call& c, Reader&) {
+        const auto body = page_body(c.request, rows, [&c](const CheckpointRecord& row) {
+            return verified_view(*c.context().options.store, row);
+        });
+        return body ? http::json(200, *body) : http::problem(body.error());
+    });
 }
 
 void list_job_events(Call call) {

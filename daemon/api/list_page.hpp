@@ -8,22 +8,30 @@
 
 namespace gf::api {
 
-/// `view` makes the JSON of one row; only the rows of the page are made.
+/// The page that the request asks for. `view` makes the JSON of one row; only the rows of the page are made.
 template <class Row, class View>
-void answer_page(const Call& call, const std::vector<Row>& rows, View view) {
-    const auto page = page_of(call.request);
-    if (!page) return fail_with(call, page.error());
+Result<std::string> page_body(const http::Request& request, const std::vector<Row>& rows, View view) {
+    const auto page = page_of(request);
+    if (!page) return fail(page.error());
     std::size_t from = 0;
     if (!page->cursor.empty()) {
         const auto* end = page->cursor.data() + page->cursor.size();
         const auto [stop, error] = std::from_chars(page->cursor.data(), end, from);
         if (error != std::errc{} || stop != end)
-            return fail_with(call, Error{.kind = ErrorKind::malformed, .message = "cursor is not one that this server gave", .field = "cursor"});
+            return fail(Error{.kind = ErrorKind::malformed, .message = "cursor is not one that this server gave", .field = "cursor"});
     }
     const auto to = std::min(rows.size(), from + static_cast<std::size_t>(page->limit));
     std::vector<Json> items;
     for (auto i = from; i < to; ++i) items.push_back(view(rows[i]));
-    answer_json(call, 200, dump(list_view(std::move(items), to < rows.size() ? std::to_string(to) : "")));
+    return dump(list_view(std::move(items), to < rows.size() ? std::to_string(to) : ""));
+}
+
+/// The same as the answer to the call.
+template <class Row, class View>
+void answer_page(const Call& call, const std::vector<Row>& rows, View view) {
+    auto body = page_body(call.request, rows, view);
+    if (!body) return fail_with(call, body.error());
+    answer_json(call, 200, *std::move(body));
 }
 
 }  // namespace gf::api

@@ -23,7 +23,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     {get, "/v1/jobs/{id}/logs", viewer, false, Body::none, "attempt offset follow format limit", read_log},
     {get, "/v1/jobs/{id}/explain", viewer, false, Body::none, "", explain_job},
     {get, "/v1/jobs/{id}/attempts", viewer, false, Body::none, "limit cursor", list_attempts},
-    {get, "/v1/jobs/{id}/checkpoints", viewer, false, Body::none, "limit cursor", list_checkpoints},
+    {get, "/v1/jobs/{id}/checkpoints", viewer, false, Body::none, "verify limit cursor", list_checkpoints},
     {get, "/v1/jobs/{id}/events", viewer, false, Body::none, "limit cursor", list_job_events},
     {get, "/v1/jobs/{id}/cost", viewer, false, Body::none, "", job_cost},
     {get, "/v1/jobs/{id}/outputs", viewer, false, Body::none, "limit cursor", list_outputs},

@@ -243,6 +243,27 @@ TEST_CASE("explain shows the offer, the price lines, the refusals by count and t
           "  $0.44/h  runpod x, 1x A40, on-demand  too_dear: 0.44 is over 0.40\n");
 }
 
+TEST_CASE("verify asks for one generation at a time and fails when one is broken") {
+    const auto script = [](const std::string& second) {
+        return [=](const Request& request, Wire& wire) {
+            if (holds(request.target, "cursor=1")) return wire.reply(200, R"({"items":[{"generation":1,"attempt":1,"step":5,"bytes":7,"state":"whole",)" + second + R"(}],"next_cursor":null})");
+            wire.reply(200, R"({"items":[{"generation":2,"attempt":1,"step":9,"bytes":7,"state":"whole","verified":"whole"}],"next_cursor":"1"})");
+        };
+    };
+    const ScriptedServer good(script(R"("verified":"whole")"));
+    const auto fine = run_command({"checkpoints", "verify", "job_1"}, {.url = good.url()});
+    CHECK(fine.status == 0);
+    CHECK(good.seen().size() == 2);
+    CHECK(good.seen()[0].target == "/v1/jobs/job_1/checkpoints?verify=1&limit=1");
+    const ScriptedServer bad(script(R"("verified":"broken","detail":"chunk 3 of ckpt/a")"));
+    const auto broken = run_command({"checkpoints", "verify", "job_1"}, {.url = bad.url()});
+    CHECK(broken.status == 1);
+    CHECK(holds(broken.out, "chunk 3 of ckpt/a"));
+    CHECK(holds(broken.err, "1 of 2"));
+    const ScriptedServer old(script(R"("detail":"x")"));
+    CHECK(run_command({"checkpoints", "verify", "job_1"}, {.url = old.url()}).status == 123);
+}
+
 TEST_CASE("a name with control characters is shown harmless") {
     const ScriptedServer server(always(200, R"({"items":[{"id":"job_1","name":"\u001b]0;x\u0007\u202e","state":"queued"}]})"));
     const auto ran = run_command({"ps"}, {.url = server.url()});

@@ -30,5 +30,15 @@ def test(lab):
     wait_all_gone(lab)
     check_bill(lab)
 
+    # What lies in the store can be read back, and a rotten pack is found.
+    whole = lab.cli("checkpoints", "verify", job)
+    check(whole.returncode == 0, f"checkpoints verify: {whole.stdout.decode()} {whole.stderr.decode()}")
+    for pack in (lab.data_dir / "checkpoints" / job).rglob("*.pack"):
+        rotten = bytearray(pack.read_bytes())
+        rotten[len(rotten) // 3] ^= 1
+        pack.write_bytes(rotten)
+    broken = lab.cli("checkpoints", "verify", job)
+    check(broken.returncode == 1 and b"broken" in broken.stdout, f"rot was not found: {broken.stdout.decode()} {broken.stderr.decode()}")
+
 
 run("spot_take_back", test)
