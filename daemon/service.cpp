@@ -123,14 +123,15 @@ void Service::Impl::complete_launch(LaunchRequest& request, const MachineId& mac
 }
 
 void Service::Impl::free_later(const JobId& job) {
-    const auto committed = std::chrono::time_point_cast<Millis>(std::chrono::system_clock::now());
+    // File times are the kernel's and coarser than ours: a minute of room.
+    const auto committed = std::chrono::time_point_cast<Millis>(std::chrono::system_clock::now()) - Seconds{60};
     loop->work([this, job, committed] {
         auto reader = store->open_reader();
         if (!reader) return;
         const auto freed = free_checkpoints(*checkpoint_store, **reader, job, committed);
         if (!freed) log::warn("checkpoints.free_failed", {{"job", job.get()}, {"error", freed.error().message}});
-        else if (freed->packs + freed->manifests > 0)
-            log::debug("checkpoints.freed", {{"job", job.get()}, {"packs", freed->packs}, {"bytes", freed->bytes}});
+        else if (!freed->remove.empty())
+            log::debug("checkpoints.freed", {{"job", job.get()}, {"packs", static_cast<std::int64_t>(freed->remove.size())}, {"bytes", freed->bytes}});
     });
 }
 

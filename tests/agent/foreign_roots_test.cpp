@@ -23,6 +23,7 @@ bool run(const std::string& command) { return std::system((command + " >/dev/nul
 
 /// Why this cannot be tried here; empty = it can.
 std::string obstacle() {
+    if (GF_AGENT_STATIC == 0) return "built with a sanitizer, which cannot be static";
     if (::getuid() != 0) return "a root of its own needs root";
     if (!run("unshare --mount --pid --fork true")) return "no namespaces here";
     return {};
