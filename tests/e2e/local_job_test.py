@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A job on this machine, over the unix socket: no cloud, no GPU, its code, checkpoint, output, exit code; TCP jobs may not."""
 import http.client
+import os
 
 from harness import ask, check, run, wait_for
 from worlds import check_result, counter_spec
@@ -34,6 +35,23 @@ def test(lab):
     killed.write_text("name: killed\nrun: kill -TERM $$\nresources: {providers: [local], cpu_only: true}\n")
     ran = lab.cli("submit", "--wait", killed)
     check(ran.returncode == 143, f"submit --wait of a job ended by SIGTERM ended with {ran.returncode}: {ran.stderr.decode()}")
+
+    # Everything that a code folder may hold arrives as it was: long names, links, a program, names that are no UTF-8.
+    code = lab.folder / "odd"
+    deep = code / ("a" * 90) / ("b" * 90) / ("c" * 90)
+    deep.mkdir(parents=True)
+    (deep / "leaf").write_text("deep")
+    (code / "link").symlink_to("run.sh")
+    (code / "out-of-here").symlink_to("/etc/passwd")
+    (code / os.fsdecode(b"raw-\xff\xfe")).write_text("raw")
+    (code / "run.sh").write_text("#!/bin/sh\nset -e\n[ \"$(cat a*/b*/c*/leaf)\" = deep ]\n[ \"$(readlink link)\" = run.sh ]\n"
+                                 "[ ! -e out-of-here ]\n[ \"$(cat raw-*)\" = raw ]\necho as it was\n")
+    (code / "run.sh").chmod(0o755)
+    odd = lab.folder / "odd.yaml"
+    odd.write_text("name: odd\ncode: odd\nrun: ./run.sh\nresources: {providers: [local], cpu_only: true}\n")
+    ran = lab.cli("submit", "--wait", odd)
+    check(ran.returncode == 0, f"the code folder did not arrive as it was: {ran.stdout.decode()} {ran.stderr.decode()}")
+    check(b"left out out-of-here" in ran.stderr, f"a link that leads out is told: {ran.stderr.decode()}")
 
     # A token's job may wait for a cloud, but never runs with the daemon's own rights.
     made = lab.cli("token", "create", "ci", "--role", "submitter")
