@@ -39,7 +39,8 @@ namespace http = beast::http;
 namespace websocket = beast::websocket;
 using asio::ip::tcp;
 using asio::use_awaitable;
-using Stream = asio::ssl::stream<tcp::socket>;
+using Plain = tcp::socket;
+using Tls = asio::ssl::stream<tcp::socket>;
 
 struct Machine {
     std::string tag;
@@ -54,6 +55,20 @@ struct Daemon {
     tcp::endpoint address;
     asio::ssl::context tls{asio::ssl::context::tls_client};
 };
+
+template <class Stream>
+Stream unconnected(asio::any_io_executor executor, Daemon& daemon) {
+    if constexpr (std::is_same_v<Stream, Tls>) return Tls(std::move(executor), daemon.tls);
+    else return Plain(std::move(executor));
+}
+
+/// `stream` and `daemon` outlive it.
+template <class Stream>
+asio::awaitable<void> connected(Stream& stream, Daemon& daemon) {
+    auto& bottom = beast::get_lowest_layer(stream);
+    co_await bottom.async_connect(daemon.address, use_awaitable);
+    if constexpr (std::is_same_v<Stream, Tls>) co_await stream.async_handshake(Tls::client, use_awaitable);
+}
 
 ap::Hello hello(const Machine& machine) {
     ap::Hello hello;
@@ -71,11 +86,11 @@ ap::Hello hello(const Machine& machine) {
     return hello;
 }
 
+template <class Stream>
 asio::awaitable<std::string> enrolled(std::shared_ptr<Daemon> daemon, Machine machine, std::string boot_id) {
     const auto executor = co_await asio::this_coro::executor;
-    Stream stream(executor, daemon->tls);
-    co_await stream.next_layer().async_connect(daemon->address, use_awaitable);
-    co_await stream.async_handshake(Stream::client, use_awaitable);
+    auto stream = unconnected<Stream>(executor, *daemon);
+    co_await connected(stream, *daemon);
     ap::EnrolRequest asked;
     asked.machine = machine.tag;
     asked.enrol = machine.enrol;
@@ -99,13 +114,13 @@ asio::awaitable<std::string> enrolled(std::shared_ptr<Daemon> daemon, Machine ma
 }
 
 /// Answers what the daemon says until the connection ends.
+template <class Stream>
 asio::awaitable<void> live(std::shared_ptr<Daemon> daemon, Machine machine) {
     const std::string boot_id = machine.tag + "-1";
-    const std::string session = co_await enrolled(daemon, machine, boot_id);
+    const std::string session = co_await enrolled<Stream>(daemon, machine, boot_id);
     const auto executor = co_await asio::this_coro::executor;
-    websocket::stream<Stream> socket(executor, daemon->tls);
-    co_await socket.next_layer().next_layer().async_connect(daemon->address, use_awaitable);
-    co_await socket.next_layer().async_handshake(Stream::client, use_awaitable);
+    websocket::stream<Stream> socket(unconnected<Stream>(executor, *daemon));
+    co_await connected(socket.next_layer(), *daemon);
     const auto authorise = [session](websocket::request_type& r) { r.set(http::field::authorization, "Bearer " + session); };
     socket.set_option(websocket::stream_base::decorator(authorise));
     co_await socket.async_handshake("127.0.0.1", "/agent/ws", use_awaitable);
@@ -130,6 +145,7 @@ asio::awaitable<void> live(std::shared_ptr<Daemon> daemon, Machine machine) {
     }
 }
 
+template <class Stream>
 void read_machines(asio::io_context& loop, const std::shared_ptr<Daemon>& daemon) {
     for (std::string line; std::getline(std::cin, line);) {
         std::istringstream words(line);
@@ -139,11 +155,13 @@ void read_machines(asio::io_context& loop, const std::shared_ptr<Daemon>& daemon
         const auto tell = [tag = machine.tag](std::exception_ptr failed) {
             try {
                 if (failed) std::rethrow_exception(failed);
+            } catch (const boost::system::system_error& why) {
+                fmt::print(stderr, "{}: {}\n", tag, why.code().message());
             } catch (const std::exception& why) {
                 fmt::print(stderr, "{}: {}\n", tag, why.what());
             }
         };
-        asio::post(loop, [&loop, daemon, machine, tell] { asio::co_spawn(loop, live(daemon, machine), tell); });
+        asio::post(loop, [&loop, daemon, machine, tell] { asio::co_spawn(loop, live<Stream>(daemon, machine), tell); });
     }
 }
 
@@ -153,12 +171,14 @@ int main(int argc, char** argv) {
     CLI::App app{"bench_agents: many agents in one process"};
     unsigned short port = 0;
     app.add_option("--port", port, "the daemon's agent listener on loopback")->required();
+    bool plain = false;
+    app.add_flag("--plain", plain, "without TLS, which the daemon allows on loopback");
     CLI11_PARSE(app, argc, argv);
     auto daemon = std::make_shared<Daemon>();
     daemon->address = tcp::endpoint(asio::ip::address_v4::loopback(), port);
     asio::io_context loop{1};
     const auto guard = asio::make_work_guard(loop);
-    std::thread reader([&] { read_machines(loop, daemon); });
+    std::thread reader([&] { plain ? read_machines<Plain>(loop, daemon) : read_machines<Tls>(loop, daemon); });
     reader.detach();
     loop.run();
 }

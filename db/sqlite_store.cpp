@@ -33,7 +33,7 @@ void set_up_writer(Connection& db) {
     db.run("PRAGMA journal_mode = WAL");
     db.run("PRAGMA synchronous = FULL");
     db.run("PRAGMA journal_size_limit = 67108864");
-    db.run("PRAGMA cache_size = -8000");
+    db.run("PRAGMA cache_size = -4000");
 }
 
 void set_up_reader(Connection& db) {
