@@ -54,12 +54,14 @@ http::Response refusal(const ApiResult& result) {
 
 bool refused(const ApiResult& result) { return result.error.has_value() || result.status >= 400; }
 
-/// A fenced candidate is nobody's: its manifest goes, so that retention can free what only it names. One that was merely not
-/// answered (503) may still be committed.
-http::Response refused_candidate(CheckpointStore& store, const JobId& job, const Digest& manifest, const ApiResult& result) {
-    if (result.status == 409)
-        if (const auto removed = store.remove_manifest(job, manifest); !removed)
-            log::warn("gateway.remove_failed", {{"job", job.get()}, {"reason", removed.error().message}});
+/// A fenced candidate is nobody's: its manifest goes, so that retention can free what only it names. Unless it was committed
+/// before (an agent that lost the answer sends it again), and not when it was merely not answered: then it still may be.
+http::Response refused_candidate(const Bulk& bulk, const JobId& job, const Digest& manifest, const ApiResult& result) {
+    if (result.status != 409) return refusal(result);
+    const auto named = bulk.is_named(job, manifest);
+    if (!named || *named) return refusal(result);
+    if (const auto removed = bulk.store.remove_manifest(job, manifest); !removed)
+        log::warn("gateway.remove_failed", {{"job", job.get()}, {"reason", removed.error().message}});
     return refusal(result);
 }
 
@@ -115,13 +117,15 @@ ApiResult ask_and_wait(CorePort& core, Event event) {
     return answer.get();
 }
 
-http::Response take_checkpoint(CorePort& core, CheckpointStore& store, const MachineGate& gate, std::string_view manifest) {
+http::Response take_checkpoint(Bulk bulk, const MachineGate& gate, std::string_view manifest) {
+    auto& core = bulk.core;
+    auto& store = bulk.store;
     const auto stored = store.put_manifest(gate.job, gate.task, gate.attempt_number, manifest);
     if (!stored) return http::problem(stored.error());
     const auto result = ask_and_wait(core, CheckpointOffered{.request = 0, .machine = gate.id, .attempt = gate.attempt,
                                                              .manifest_sha256 = stored->digest.hex(), .step = stored->step,
                                                              .size = Bytes{stored->bytes}});
-    if (refused(result)) return refused_candidate(store, gate.job, stored->digest, result);
+    if (refused(result)) return refused_candidate(bulk, gate.job, stored->digest, result);
     const auto answer = json::parse(result.json, nullptr, false);
     const auto generation = answer.is_object() ? answer.value("generation", std::int64_t{0}) : 0;
     if (generation > 0) {
@@ -135,13 +139,15 @@ http::Response take_checkpoint(CorePort& core, CheckpointStore& store, const Mac
     return http::json(200, result.json);
 }
 
-http::Response take_output(CorePort& core, CheckpointStore& store, const MachineGate& gate, std::string_view manifest) {
+http::Response take_output(Bulk bulk, const MachineGate& gate, std::string_view manifest) {
+    auto& core = bulk.core;
+    auto& store = bulk.store;
     const auto stored = store.put_manifest(gate.job, gate.task, gate.attempt_number, manifest);
     if (!stored) return http::problem(stored.error());
     const auto result = ask_and_wait(core, OutputOffered{.request = 0, .machine = gate.id, .attempt = gate.attempt,
                                                          .manifest_sha256 = stored->digest.hex(), .size = Bytes{stored->bytes},
                                                          .files = static_cast<int>(stored->files)});
-    if (refused(result)) return refused_candidate(store, gate.job, stored->digest, result);
+    if (refused(result)) return refused_candidate(bulk, gate.job, stored->digest, result);
     return http::json(200, result.json.empty() ? "{}" : result.json);
 }
 

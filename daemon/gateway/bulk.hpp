@@ -34,16 +34,16 @@ struct Bulk {
     checkpoints::CheckpointStore& store;
     /// Newest whole generation of a task not above `at_most` (0 = newest), from the database.
     std::function<Result<std::optional<CheckpointRecord>>(const TaskId&, std::int64_t at_most)> newest;
+    /// Whether a checkpoint or an output of the job names this manifest.
+    std::function<Result<bool>(const JobId&, const checkpoints::Digest&)> is_named;
 };
 
 /// Asks the core and waits for its answer, at most half a minute: then 503, and the agent asks again.
 [[nodiscard]] ApiResult ask_and_wait(CorePort& core, Event event);
 
 /// A candidate: the manifest goes into the store, the core says whether the attempt is current, the seal is written.
-[[nodiscard]] http::Response take_checkpoint(CorePort& core, checkpoints::CheckpointStore& store, const MachineGate& gate,
-                                             std::string_view manifest);
-[[nodiscard]] http::Response take_output(CorePort& core, checkpoints::CheckpointStore& store, const MachineGate& gate,
-                                         std::string_view manifest);
+[[nodiscard]] http::Response take_checkpoint(Bulk bulk, const MachineGate& gate, std::string_view manifest);
+[[nodiscard]] http::Response take_output(Bulk bulk, const MachineGate& gate, std::string_view manifest);
 /// The newest whole committed generation not above `at_most` (0 = newest). Broken ones on the way are set aside.
 [[nodiscard]] http::Response give_checkpoint(Bulk bulk, const MachineGate& gate, std::int64_t at_most);
 /// An agent could not restore a generation. It is read back here: the word of a foreign machine alone sets nothing aside.

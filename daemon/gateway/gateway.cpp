@@ -247,10 +247,22 @@ http::Response Gateway::Impl::append_log(const http::Request& request, const Mac
 }
 
 gateway::Bulk Gateway::Impl::bulk() {
-    return {.core = core, .store = *options.store, .newest = [this](const TaskId& task, std::int64_t at_most) {
-        const std::scoped_lock lock(reader_mutex);
-        return reader->newest_checkpoint(task, at_most);
-    }};
+    return {.core = core,
+            .store = *options.store,
+            .newest =
+                [this](const TaskId& task, std::int64_t at_most) {
+                    const std::scoped_lock lock(reader_mutex);
+                    return reader->newest_checkpoint(task, at_most);
+                },
+            .is_named = [this](const JobId& job, const checkpoints::Digest& manifest) -> Result<bool> {
+                const std::scoped_lock lock(reader_mutex);
+                const auto same = [hex = manifest.hex()](const auto& row) { return row.manifest_sha256 == hex; };
+                const auto generations = reader->checkpoints(job);
+                if (!generations) return fail(generations.error());
+                const auto outputs = reader->outputs(job);
+                if (!outputs) return fail(outputs.error());
+                return std::ranges::any_of(*generations, same) || std::ranges::any_of(*outputs, same);
+            }};
 }
 
 void Gateway::Impl::in_background(std::function<http::Response()> make, http::Answer answer) {
@@ -299,8 +311,8 @@ void Gateway::Impl::serve(http::Request request, http::Answer answer) {
                 if (!id) return http::problem(400, "a pack is named by its SHA-256");
                 return gateway::give_pack(store, gate, *id, r.header("range"));
             }
-            case Path::checkpoint: return gateway::take_checkpoint(core, store, gate, r.body);
-            case Path::output: return gateway::take_output(core, store, gate, r.body);
+            case Path::checkpoint: return gateway::take_checkpoint(bulk(), gate, r.body);
+            case Path::output: return gateway::take_output(bulk(), gate, r.body);
             case Path::get_checkpoint: {
                 const auto at_most = number_of(r, "at_most").value_or(0);
                 if (at_most < 0) return http::problem(400, "at_most must be a whole number from 0");

@@ -163,6 +163,10 @@ TEST_CASE("a candidate is committed by the core alone, and only when all of it i
     CHECK(b.packs->list_seals(b.gate.job).value().size() == 1);
     b.fenced = true;
     CHECK(b.call("POST", b.of_attempt("checkpoint"), b.token, taken.encoded).status == 409);
+    // It was committed before: what was refused is only the repetition. Another one that is refused leaves no manifest.
+    CHECK(b.call("GET", b.of_attempt("checkpoint"), b.token).headers.at("gpuferry-generation") == "1");
+    CHECK(b.send(b.snapshot("weights of step 200")).status == 409);
+    CHECK(b.packs->list_manifests(b.gate.job).value() == std::vector{taken.digest});
     // A manifest of another attempt is not this machine's to offer.
     b.fenced = false;
     b.change_gate([](MachineGate& g) { g.attempt_number = 3; });
