@@ -1,17 +1,19 @@
 #include "agent/http_client.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/buffer_body.hpp>
-#include <boost/beast/http/file_body.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/serializer.hpp>
-#include <boost/beast/http/span_body.hpp>
 #include <boost/beast/http/write.hpp>
+#include <cerrno>
 
+#include "agent/descriptor.hpp"
 #include "agent/network_stream.hpp"
 
 namespace gf::agent {
@@ -24,51 +26,23 @@ struct HttpClient::Impl {
 
     Result<void> connect() {
         disconnect();
-        if (url.tls && !context) context.emplace(make_tls_context(trust.pin));
-        if (url.tls) {
-            tls.emplace(io, *context);
-            auto reached = connect_tcp(io, beast::get_lowest_layer(*tls), url, limits.connect);
-            if (reached) reached = connect_tls(io, *tls, url, trust.pin, limits.connect);
-            if (!reached) disconnect();
-            return reached;
-        }
-        plain.emplace(io);
-        auto reached = connect_tcp(io, *plain, url, limits.connect);
+        if (!context) context.emplace(make_tls_context(url.tls, trust.pin));
+        stream.emplace(io, *context, url.tls);
+        auto reached = open_stream(io, *stream, url, trust.pin, limits.connect);
         if (!reached) disconnect();
         return reached;
     }
     void disconnect() {
-        tls.reset();
-        plain.reset();
+        stream.reset();
         buffer.clear();
     }
-    [[nodiscard]] bool connected() const { return tls.has_value() || plain.has_value(); }
+    [[nodiscard]] bool connected() const { return stream.has_value(); }
 
     /// Each piece has the whole idle time: a long body on a slow link is fine, a stalled one is not.
-    void allow_more() {
-        if (tls) beast::get_lowest_layer(*tls).expires_after(limits.idle);
-        else plain->expires_after(limits.idle);
-    }
-
     template <class Operation>
     boost::system::error_code piece(Operation operation) {
-        allow_more();
-        return run_to_end(io, [&](auto done) {
-            if (tls) operation(*tls, done);
-            else operation(*plain, done);
-        });
-    }
-
-    template <class Body>
-    boost::system::error_code send(http::request<Body>& message, const std::function<bool()>& given_up) {
-        http::request_serializer<Body> serializer(message);
-        serializer.limit(256 * 1024);
-        boost::system::error_code ec;
-        while (!serializer.is_done() && !ec) {
-            if (given_up && given_up()) return net::error::operation_aborted;
-            ec = piece([&](auto& stream, auto done) { http::async_write_some(stream, serializer, done); });
-        }
-        return ec;
+        stream->tcp().expires_after(limits.idle);
+        return run_to_end(io, [&](auto done) { operation(done); });
     }
 
     Url url;
@@ -76,8 +50,7 @@ struct HttpClient::Impl {
     Limits limits;
     net::io_context io{1};
     std::optional<net::ssl::context> context;
-    std::optional<TlsStream> tls;
-    std::optional<PlainStream> plain;
+    std::optional<NetworkStream> stream;
     beast::flat_buffer buffer;
 
     struct Failure {
@@ -90,8 +63,54 @@ struct HttpClient::Impl {
 
 namespace {
 
-template <class Message>
-void fill(Message& message, const HttpRequest& request, const Url& url) {
+constexpr std::size_t kPieceBytes = 128 * 1024;
+
+/// The body of a request, piece by piece, from memory or from a file.
+class BodySource {
+ public:
+    explicit BodySource(const HttpRequest& request) : memory_(request.body) {
+        if (request.body_file.empty()) {
+            size_ = static_cast<std::int64_t>(memory_.size());
+            return;
+        }
+        from_file_ = true;
+        file_.reset(::open(request.body_file.c_str(), O_RDONLY | O_CLOEXEC));
+        struct stat st{};
+        good_ = file_ && ::fstat(file_.get(), &st) == 0;
+        size_ = st.st_size;
+    }
+    [[nodiscard]] bool good() const { return good_; }
+    [[nodiscard]] std::int64_t size() const { return size_; }
+    /// The next piece; empty at the end, or when the file has become shorter.
+    std::string_view next() {
+        if (!from_file_) {
+            const auto piece = memory_.substr(0, kPieceBytes);
+            memory_.remove_prefix(piece.size());
+            return piece;
+        }
+        buffer_.resize(kPieceBytes);
+        ssize_t got = 0;
+        do got = ::read(file_.get(), buffer_.data(), buffer_.size());
+        while (got < 0 && errno == EINTR);
+        return {buffer_.data(), static_cast<std::size_t>(std::max<ssize_t>(0, got))};
+    }
+
+ private:
+    std::string_view memory_;
+    Descriptor file_;
+    std::string buffer_;
+    std::int64_t size_{0};
+    bool from_file_{false};
+    bool good_{true};
+};
+
+}  // namespace
+
+std::optional<HttpClient::Impl::Failure> HttpClient::Impl::write(const HttpRequest& request,
+                                                                 const std::function<bool()>& given_up) {
+    BodySource source(request);
+    if (!source.good()) return Failure{{.kind = ErrorKind::io, .message = "read " + request.body_file + ": it cannot be opened"}, false};
+    http::request<http::buffer_body> message;
     message.version(11);
     message.method_string(request.method);
     message.target(url.path + request.target);
@@ -99,33 +118,28 @@ void fill(Message& message, const HttpRequest& request, const Url& url) {
     message.set(http::field::user_agent, "gpuferry-agent");
     message.keep_alive(true);
     for (const auto& [name, value] : request.headers) message.set(name, value);
-}
-
-}  // namespace
-
-std::optional<HttpClient::Impl::Failure> HttpClient::Impl::write(const HttpRequest& request,
-                                                                 const std::function<bool()>& given_up) {
-    boost::system::error_code ec;
-    if (request.body_file.empty()) {
-        http::request<http::span_body<const char>> message;
-        fill(message, request, url);
-        message.body() = beast::span<const char>(request.body.data(), request.body.size());
-        if (!request.body.empty() || request.method != "GET") message.content_length(request.body.size());
-        ec = send(message, given_up);
-    } else {
-        http::request<http::file_body> message;
-        fill(message, request, url);
-        boost::system::error_code opened;
-        message.body().open(request.body_file.c_str(), beast::file_mode::scan, opened);
-        if (opened)
-            return Failure{{.kind = ErrorKind::io, .message = "read " + request.body_file + ": " + opened.message()}, false};
-        message.content_length(message.body().size());
-        ec = send(message, given_up);
+    if (source.size() > 0 || request.method != "GET") message.content_length(static_cast<std::uint64_t>(source.size()));
+    http::request_serializer<http::buffer_body> serializer(message);
+    std::int64_t sent = 0;
+    auto& body = message.body();
+    body.data = nullptr;
+    body.size = 0;
+    body.more = source.size() > 0;
+    while (!serializer.is_done()) {
+        if (given_up && given_up()) return Failure{{.kind = ErrorKind::conflict, .message = "cancelled"}, false};
+        auto ec = piece([&](auto done) { http::async_write_some(*stream, serializer, done); });
+        if (ec == http::error::need_buffer) {
+            const auto next = source.next();
+            if (next.empty()) return Failure{{.kind = ErrorKind::io, .message = "read " + request.body_file + ": it became shorter"}, false};
+            sent += static_cast<std::int64_t>(next.size());
+            body.data = const_cast<char*>(next.data());
+            body.size = next.size();
+            body.more = sent < source.size();
+            ec = {};
+        }
+        if (ec) return Failure{{.kind = ErrorKind::unavailable, .message = "send to " + url.authority() + ": " + ec.message()}, true};
     }
-    if (!ec) return std::nullopt;
-    if (ec == net::error::operation_aborted && given_up && given_up())
-        return Failure{{.kind = ErrorKind::conflict, .message = "cancelled"}, false};
-    return Failure{{.kind = ErrorKind::unavailable, .message = "send to " + url.authority() + ": " + ec.message()}, true};
+    return std::nullopt;
 }
 
 std::optional<HttpClient::Impl::Failure> HttpClient::Impl::read(HttpResponse& response, const Sink& sink,
@@ -137,7 +151,7 @@ std::optional<HttpClient::Impl::Failure> HttpClient::Impl::read(HttpResponse& re
     const auto unavailable = [&](const boost::system::error_code& ec, bool before) {
         return Failure{{.kind = ErrorKind::unavailable, .message = "answer of " + url.authority() + ": " + ec.message()}, before};
     };
-    auto ec = piece([&](auto& stream, auto done) { http::async_read_header(stream, buffer, parser, done); });
+    auto ec = piece([&](auto done) { http::async_read_header(*stream, buffer, parser, done); });
     if (ec) return unavailable(ec, true);
     response.status = static_cast<int>(parser.get().result_int());
     for (const auto& field : parser.get()) {
@@ -147,12 +161,12 @@ std::optional<HttpClient::Impl::Failure> HttpClient::Impl::read(HttpResponse& re
         response.headers[name] = std::string(field.value());
     }
     const bool to_sink = sink && response.status >= 200 && response.status < 300;
-    std::string bytes(128 * 1024, '\0');
+    std::string bytes(kPieceBytes, '\0');
     while (!parser.is_done()) {
         if (given_up && given_up()) return Failure{{.kind = ErrorKind::conflict, .message = "cancelled"}, false};
         parser.get().body().data = bytes.data();
         parser.get().body().size = bytes.size();
-        ec = piece([&](auto& stream, auto done) { http::async_read_some(stream, buffer, parser, done); });
+        ec = piece([&](auto done) { http::async_read_some(*stream, buffer, parser, done); });
         if (ec == http::error::need_buffer) ec = {};
         if (ec) return unavailable(ec, false);
         const std::string_view got(bytes.data(), bytes.size() - parser.get().body().size);

@@ -5,6 +5,8 @@
 namespace gf::agent {
 namespace net = boost::asio;
 
+namespace {
+
 Result<void> connect_tcp(net::io_context& io, boost::beast::tcp_stream& stream, const Url& url, Millis limit) {
     net::ip::tcp::resolver resolver(io);
     net::ip::tcp::resolver::results_type found;
@@ -25,19 +27,28 @@ Result<void> connect_tcp(net::io_context& io, boost::beast::tcp_stream& stream, 
     return {};
 }
 
-Result<void> connect_tls(net::io_context& io, TlsStream& stream, const Url& url, const std::string& pin, Millis limit) {
-    auto prepared = prepare_tls(stream.native_handle(), url.host, pin);
+Result<void> shake_hands(net::io_context& io, NetworkStream& stream, const Url& url, const std::string& pin, Millis limit) {
+    auto& tls = stream.next_layer();
+    auto prepared = prepare_tls(tls.native_handle(), url.host, pin);
     if (!prepared) return prepared;
-    boost::beast::get_lowest_layer(stream).expires_after(limit);
-    const auto shaken = run_to_end(io, [&](auto done) { stream.async_handshake(net::ssl::stream_base::client, done); });
+    stream.tcp().expires_after(limit);
+    const auto shaken = run_to_end(io, [&](auto done) { tls.async_handshake(net::ssl::stream_base::client, done); });
     if (shaken) {
         const bool refused = ERR_GET_REASON(static_cast<unsigned long>(shaken.value())) == SSL_R_CERTIFICATE_VERIFY_FAILED;
         return fail(refused ? ErrorKind::auth : ErrorKind::unavailable,
                     "TLS with " + url.authority() + ": " + shaken.message());
     }
-    if (!check_pin(stream.native_handle(), pin))
+    if (!check_pin(tls.native_handle(), pin))
         return fail(ErrorKind::auth, "TLS with " + url.authority() + ": its key is not the pinned one");
     return {};
+}
+
+}  // namespace
+
+Result<void> open_stream(net::io_context& io, NetworkStream& stream, const Url& url, const std::string& pin, Millis limit) {
+    auto reached = connect_tcp(io, stream.tcp(), url, limit);
+    if (reached && stream.is_tls()) reached = shake_hands(io, stream, url, pin, limit);
+    return reached;
 }
 
 }  // namespace gf::agent

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/websocket/ssl.hpp>
 #include <boost/beast/websocket/stream.hpp>
 #include <deque>
-#include <variant>
 
 #include "agent/log.hpp"
 #include "agent/network_stream.hpp"
@@ -32,31 +30,16 @@ constexpr std::int64_t kPauseMaxMs = 30'000;
 /// One WebSocket on its own io_context. `send` comes from any thread; all else happens on the session's.
 struct Session::Link {
     // Without compression: control frames are small, and it would make the program a third of a megabyte larger.
-    using Plain = websocket::stream<PlainStream, false>;
-    using Tls = websocket::stream<TlsStream, false>;
+    using Socket = websocket::stream<NetworkStream, false>;
 
-    Link(const Settings& s, SessionEvents& e) : settings(s), events(e) {}
-
-    Result<int> dial(const std::string& token) {
-        const Url& url = settings.url;
-        if (url.tls) {
-            context.emplace(make_tls_context(settings.pin));
-            auto& socket = stream.emplace<Tls>(io, *context);
-            auto reached = connect_tcp(io, beast::get_lowest_layer(socket), url, kConnectLimit);
-            if (reached) reached = connect_tls(io, socket.next_layer(), url, settings.pin, kConnectLimit);
-            if (!reached) return fail(reached.error());
-            return upgrade(socket, token);
-        }
-        auto& socket = stream.emplace<Plain>(io);
-        auto reached = connect_tcp(io, beast::get_lowest_layer(socket), url, kConnectLimit);
-        if (!reached) return fail(reached.error());
-        return upgrade(socket, token);
-    }
+    Link(const Settings& s, SessionEvents& e)
+        : settings(s), events(e), context(make_tls_context(s.url.tls, s.pin)), socket(io, context, s.url.tls) {}
 
     /// The status of the answer: 101 when the socket is open.
-    template <class Socket>
-    Result<int> upgrade(Socket& socket, const std::string& token) {
-        beast::get_lowest_layer(socket).expires_never();  // the WebSocket has time-outs of its own
+    Result<int> dial(const std::string& token) {
+        auto reached = open_stream(io, socket.next_layer(), settings.url, settings.pin, kConnectLimit);
+        if (!reached) return fail(reached.error());
+        socket.next_layer().tcp().expires_never();  // the WebSocket has time-outs of its own
         socket.set_option(websocket::stream_base::timeout{kHandshakeLimit, kIdleLimit, true});
         socket.set_option(websocket::stream_base::decorator([token](websocket::request_type& request) {
             request.set(beast::http::field::user_agent, "gpuferry-agent");
@@ -76,37 +59,29 @@ struct Session::Link {
 
     /// Reads until the connection ends.
     void pump() {
-        std::visit([this](auto& socket) { read_next(socket); }, stream);
+        read_next();
         io.restart();
         io.run();
     }
 
-    template <class Socket>
-    void read_next(Socket& socket) {
-        if constexpr (!std::is_same_v<Socket, std::monostate>) {
-            socket.async_read(buffer, [this, &socket](boost::system::error_code ec, std::size_t) {
-                if (ec) return over(ec);
-                events.contact();
-                const auto bytes = buffer.cdata();
-                auto message = ap::decode_to_agent({static_cast<const char*>(bytes.data()), bytes.size()});
-                buffer.consume(buffer.size());
-                if (message) events.message(*std::move(message));
-                else if (message.error().kind != ErrorKind::not_yet) log("warn", "from the daemon: " + message.error().message);
-                read_next(socket);
-            });
-        }
+    void read_next() {
+        socket.async_read(buffer, [this](boost::system::error_code ec, std::size_t) {
+            if (ec) return over(ec);
+            events.contact();
+            const auto bytes = buffer.cdata();
+            auto message = ap::decode_to_agent({static_cast<const char*>(bytes.data()), bytes.size()});
+            buffer.consume(buffer.size());
+            if (message) events.message(*std::move(message));
+            else if (message.error().kind != ErrorKind::not_yet) log("warn", "from the daemon: " + message.error().message);
+            read_next();
+        });
     }
 
     void over(boost::system::error_code ec) {
         if (why.empty()) why = ec.message();
         open = false;
         io.stop();
-        std::visit(
-            [](auto& socket) {
-                if constexpr (!std::is_same_v<std::decay_t<decltype(socket)>, std::monostate>)
-                    beast::get_lowest_layer(socket).close();
-            },
-            stream);
+        socket.next_layer().tcp().close();
     }
 
     void post_send(std::string text) {
@@ -118,16 +93,11 @@ struct Session::Link {
         });
     }
     void write_next() {
-        std::visit(
-            [this](auto& socket) {
-                if constexpr (!std::is_same_v<std::decay_t<decltype(socket)>, std::monostate>)
-                    socket.async_write(net::buffer(queue.front()), [this](boost::system::error_code ec, std::size_t) {
-                        if (ec) return over(ec);
-                        queue.pop_front();
-                        if (!queue.empty()) write_next();
-                    });
-            },
-            stream);
+        socket.async_write(net::buffer(queue.front()), [this](boost::system::error_code ec, std::size_t) {
+            if (ec) return over(ec);
+            queue.pop_front();
+            if (!queue.empty()) write_next();
+        });
     }
     void post_stop() {
         net::post(io, [this] { over(net::error::operation_aborted); });
@@ -136,8 +106,8 @@ struct Session::Link {
     const Settings& settings;
     SessionEvents& events;
     net::io_context io{1};
-    std::optional<net::ssl::context> context;
-    std::variant<std::monostate, Plain, Tls> stream;
+    net::ssl::context context;
+    Socket socket;
     beast::flat_buffer buffer;
     std::deque<std::string> queue;
     bool open{true};

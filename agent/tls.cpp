@@ -8,12 +8,12 @@
 
 namespace gf::agent {
 
-boost::asio::ssl::context make_tls_context(const std::string& pin) {
+boost::asio::ssl::context make_tls_context(bool tls, const std::string& pin) {
     namespace ssl = boost::asio::ssl;
     ssl::context context(ssl::context::tls_client);
     context.set_options(ssl::context::default_workarounds | ssl::context::no_sslv2 | ssl::context::no_sslv3 |
                         ssl::context::no_tlsv1 | ssl::context::no_tlsv1_1);
-    if (pin.empty()) {
+    if (tls && pin.empty()) {
         const auto bundle = embedded_ca_bundle();
         boost::system::error_code ignored;
         context.add_certificate_authority(boost::asio::buffer(bundle.data(), bundle.size()), ignored);

@@ -10,8 +10,8 @@
 namespace gf::agent {
 
 /// A client context, TLS 1.2 or later. With a pin the peer is judged by `check_pin` after the handshake, else by the
-/// embedded CA bundle.
-[[nodiscard]] boost::asio::ssl::context make_tls_context(const std::string& pin);
+/// embedded CA bundle (which is not loaded where no TLS is spoken).
+[[nodiscard]] boost::asio::ssl::context make_tls_context(bool tls, const std::string& pin);
 /// Server name and, without a pin, the host name that the certificate must have.
 Result<void> prepare_tls(SSL* ssl, const std::string& host, const std::string& pin);
 /// After the handshake and before the first byte: is it the pinned key? True without a pin.

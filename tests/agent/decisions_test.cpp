@@ -42,7 +42,7 @@ TEST_CASE("the daemon's address is read, and odd ones are refused") {
     CHECK(six->host == "::1");
     CHECK(six->is_loopback());
     CHECK_FALSE(parse_url("http://127.example.org")->is_loopback());
-    for (const char* bad : {"", "ferry.example.org", "ftp://x", "https://", "https://u:p@x", "https://x/?a=b", "https://x#y", "https://x:99999", "https://x:0"}) {
+    for (const char* bad : {"", "ferry.example.org", "ftp://x", "https://", "https://u:p@x", "https://x/?a=b", "https://x#y", "https://x:99999", "https://x:0", "https://x:", "https://x:8x", "https://[::1", "https://[x]", "https://a b", "https://x/a b", "HTTPS//x"}) {
         CAPTURE(bad);
         CHECK_FALSE(parse_url(bad).has_value());
     }
