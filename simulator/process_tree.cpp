@@ -20,7 +20,9 @@ std::vector<pid_t> descendants(pid_t root) {
         const auto name = entry.path().filename().string();
         if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) == 0) continue;
         std::ifstream file(entry.path() / "stat");
-        std::string text{std::istreambuf_iterator<char>(file), {}};
+        std::string text;
+        // Not by the buffer's iterator: a process that ends meanwhile makes the buffer throw, the stream only fail.
+        std::getline(file, text, '\0');
         // The name in brackets may hold anything; what follows the last bracket is "state ppid ...".
         const auto at = text.rfind(')');
         if (at == std::string::npos || at + 4 >= text.size() || text[at + 2] == 'Z') continue;
