@@ -23,15 +23,17 @@ struct TokenOptions {
 
 int create_token(Context& context, const TokenOptions& options) {
     const json body{{"name", options.name}, {"role", options.role}};
-    auto answer = context.client.send_json(
-        Call{.method = "POST", .path = "/v1/tokens", .body = body.dump(), .content_type = "application/json"});
+    auto answer = context.client.send_json(Call{
+        .method = "POST", .path = "/v1/tokens", .body = body.dump(), .content_type = "application/json"});
     if (!answer) return report(context, answer.error());
     if (context.json) return print_json(context, *answer);
     const auto token = text_of(*answer, "token");
-    if (token.empty()) return report(context, {.exit_code = kExitUnexpected, .text = "the daemon answered without a token"});
-    // The only moment in which the token can be seen: alone on standard output, so that it can go straight into a file.
-    context.env.err << fmt::format("token {} with role {}; it is shown this once:\n", shown(text_of(*answer, "id")),
-                                   shown(options.role));
+    if (token.empty())
+        return report(context, {.exit_code = kExitUnexpected, .text = "the daemon answered without a token"});
+    // The only moment in which the token can be seen: alone on standard output, so that it can go straight
+    // into a file.
+    context.env.err << fmt::format("token {} with role {}; it is shown this once:\n",
+                                   shown(text_of(*answer, "id")), shown(options.role));
     context.env.out << token << "\n";
     return kExitOk;
 }
@@ -41,17 +43,21 @@ int list_tokens(Context& context) {
     if (!answer) return report(context, answer.error());
     if (context.json) return print_json(context, *answer);
     static const std::vector<Column> columns{
-        {"ID", {"id"}, Shape::text, true}, {"NAME", {"name"}, Shape::text, true}, {"ROLE", {"role"}, Shape::text, true},
-        {"AGE", {"created_at"}, Shape::age}, {"REVOKED", {"revoked_at"}, Shape::age},
+        {"ID", {"id"}, Shape::text, true},       {"NAME", {"name"}, Shape::text, true},
+        {"ROLE", {"role"}, Shape::text, true},   {"AGE", {"created_at"}, Shape::age},
+        {"REVOKED", {"revoked_at"}, Shape::age},
     };
     const auto& items = list_at(*answer, "items");
-    if (items.empty()) context.env.err << "no tokens\n";
-    else context.env.out << table_of(items, columns, wall_clock_ms()).print(context.style);
+    if (items.empty())
+        context.env.err << "no tokens\n";
+    else
+        context.env.out << table_of(items, columns, wall_clock_ms()).print(context.style);
     return kExitOk;
 }
 
 int remove_named(Context& context, const char* collection, const std::string& name, const char* said) {
-    auto answer = context.client.send_json(Call{.method = "DELETE", .path = path_of({"v1", collection, name})});
+    auto answer =
+        context.client.send_json(Call{.method = "DELETE", .path = path_of({"v1", collection, name})});
     if (!answer) return report(context, answer.error());
     if (context.json) return print_json(context, *answer);
     fmt::print(context.env.out, "{} {}\n", shown(name), said);
@@ -65,11 +71,15 @@ int set_secret(Context& context, const std::string& name) {
     value.resize(static_cast<std::size_t>(context.env.in.gcount()));
     while (value.ends_with('\n') || value.ends_with('\r')) value.pop_back();
     if (value.empty() || value.size() > kSecretBytesMax)
-        return report(context, {.exit_code = kExitUsage,
-                                .text = fmt::format("the value is read from standard input and has 1 to {} bytes", kSecretBytesMax)});
+        return report(context,
+                      {.exit_code = kExitUsage,
+                       .text = fmt::format("the value is read from standard input and has 1 to {} bytes",
+                                           kSecretBytesMax)});
     const auto body = json{{"value", value}}.dump(-1, ' ', false, json::error_handler_t::replace);
-    auto answer = context.client.send_json(
-        Call{.method = "PUT", .path = path_of({"v1", "secrets", name}), .body = body, .content_type = "application/json"});
+    auto answer = context.client.send_json(Call{.method = "PUT",
+                                                .path = path_of({"v1", "secrets", name}),
+                                                .body = body,
+                                                .content_type = "application/json"});
     if (!answer) return report(context, answer.error());
     fmt::print(context.env.out, "secret {} is stored\n", shown(name));
     return kExitOk;
@@ -79,7 +89,8 @@ int list_secrets(Context& context) {
     auto answer = context.client.get_json("/v1/secrets");
     if (!answer) return report(context, answer.error());
     if (context.json) return print_json(context, *answer);
-    static const std::vector<Column> columns{{"NAME", {"name"}, Shape::text, true}, {"CHANGED", {"updated_at", "created_at"}, Shape::age}};
+    static const std::vector<Column> columns{{"NAME", {"name"}, Shape::text, true},
+                                             {"CHANGED", {"updated_at", "created_at"}, Shape::age}};
     context.env.out << table_of(list_at(*answer, "items"), columns, wall_clock_ms()).print(context.style);
     return kExitOk;
 }
@@ -94,23 +105,33 @@ void add_access_commands(CLI::App& app, Action& chosen) {
     create->add_option("name", options->name, "a name for people")->required();
     create->add_option("--role", options->role, "viewer, submitter, operator or admin")
         ->check(CLI::IsMember({"viewer", "submitter", "operator", "admin"}));
-    create->callback([&chosen, options] { chosen = [options](Context& c) { return create_token(c, *options); }; });
-    token->add_subcommand("list", "tokens, without their text")->fallthrough()->callback([&chosen] { chosen = list_tokens; });
+    create->callback(
+        [&chosen, options] { chosen = [options](Context& c) { return create_token(c, *options); }; });
+    token->add_subcommand("list", "tokens, without their text")->fallthrough()->callback([&chosen] {
+        chosen = list_tokens;
+    });
     auto id = std::make_shared<std::string>();
     auto* revoke = token->add_subcommand("revoke", "end a token")->fallthrough();
     revoke->add_option("token", *id, "id of the token (tok_…)")->required();
-    revoke->callback([&chosen, id] { chosen = [id](Context& c) { return remove_named(c, "tokens", *id, "is revoked"); }; });
+    revoke->callback([&chosen, id] {
+        chosen = [id](Context& c) { return remove_named(c, "tokens", *id, "is revoked"); };
+    });
 
     auto* secret = app.add_subcommand("secret", "secrets that jobs may name")->fallthrough();
     secret->require_subcommand(1);
     auto name = std::make_shared<std::string>();
-    auto* set = secret->add_subcommand("set", "store one; the value is read from standard input")->fallthrough();
+    auto* set =
+        secret->add_subcommand("set", "store one; the value is read from standard input")->fallthrough();
     set->add_option("name", *name, "its name")->required();
     set->callback([&chosen, name] { chosen = [name](Context& c) { return set_secret(c, *name); }; });
-    secret->add_subcommand("list", "names of secrets")->fallthrough()->callback([&chosen] { chosen = list_secrets; });
+    secret->add_subcommand("list", "names of secrets")->fallthrough()->callback([&chosen] {
+        chosen = list_secrets;
+    });
     auto* remove = secret->add_subcommand("remove", "forget one")->fallthrough();
     remove->add_option("name", *name, "its name")->required();
-    remove->callback([&chosen, name] { chosen = [name](Context& c) { return remove_named(c, "secrets", *name, "is removed"); }; });
+    remove->callback([&chosen, name] {
+        chosen = [name](Context& c) { return remove_named(c, "secrets", *name, "is removed"); };
+    });
 }
 
 }  // namespace gf::cli

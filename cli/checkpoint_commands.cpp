@@ -21,13 +21,21 @@ using nlohmann::json;
 
 int print_checkpoints(Context& context, const json& answer) {
     static const std::vector<Column> columns{
-        {"GEN", {"generation"}, Shape::number, true}, {"TASK", {"task"}}, {"TRY", {"attempt"}, Shape::number, true},
-        {"STEP", {"step"}, Shape::number, true}, {"SIZE", {"bytes"}, Shape::bytes, true}, {"STATE", {"state"}, Shape::state}, {"READ BACK", {"verified"}, Shape::state},
-        {"COMMITTED", {"committed_at"}, Shape::age}, {"DETAIL", {"detail"}},
+        {"GEN", {"generation"}, Shape::number, true},
+        {"TASK", {"task"}},
+        {"TRY", {"attempt"}, Shape::number, true},
+        {"STEP", {"step"}, Shape::number, true},
+        {"SIZE", {"bytes"}, Shape::bytes, true},
+        {"STATE", {"state"}, Shape::state},
+        {"READ BACK", {"verified"}, Shape::state},
+        {"COMMITTED", {"committed_at"}, Shape::age},
+        {"DETAIL", {"detail"}},
     };
     const auto& items = list_at(answer, "items");
-    if (items.empty()) context.env.err << "no checkpoints\n";
-    else context.env.out << table_of(items, columns, wall_clock_ms()).print(context.style);
+    if (items.empty())
+        context.env.err << "no checkpoints\n";
+    else
+        context.env.out << table_of(items, columns, wall_clock_ms()).print(context.style);
     return kExitOk;
 }
 
@@ -44,22 +52,27 @@ int verify_checkpoints(Context& context, const std::string& job) {
     std::string cursor;
     int broken = 0;
     do {
-        const auto path = path_of({"v1", "jobs", job, "checkpoints"}, {{"verify", "1"}, {"limit", "1"}, {"cursor", cursor}});
+        const auto path = path_of({"v1", "jobs", job, "checkpoints"},
+                                  {{"verify", "1"}, {"limit", "1"}, {"cursor", cursor}});
         auto answer = context.client.send_json(Call{.path = path, .total = std::chrono::minutes{30}});
         if (!answer) return report(context, answer.error());
         for (const auto& item : list_at(*answer, "items")) {
             const auto verdict = text_of(item, "verified");
             if (verdict.empty() && text_of(item, "state") != "pruned")
-                return report(context, {.exit_code = kExitUnexpected, .text = "this daemon does not verify checkpoints on demand"});
+                return report(context, {.exit_code = kExitUnexpected,
+                                        .text = "this daemon does not verify checkpoints on demand"});
             if (verdict == "broken" || verdict == "unknown") ++broken;
             items.push_back(item);
         }
         cursor = text_of(*answer, "next_cursor");
     } while (!cursor.empty() && items.size() < 100'000);
     const json whole{{"items", items}};
-    if (context.json) print_json(context, whole);
-    else print_checkpoints(context, whole);
-    if (broken > 0) fmt::print(context.env.err, "{} of {} could not be read back whole\n", broken, items.size());
+    if (context.json)
+        print_json(context, whole);
+    else
+        print_checkpoints(context, whole);
+    if (broken > 0)
+        fmt::print(context.env.err, "{} of {} could not be read back whole\n", broken, items.size());
     return broken > 0 ? kExitRefused : kExitOk;
 }
 
@@ -107,10 +120,14 @@ int list_outputs(Context& context, const std::string& job) {
     auto files = files_of(context, job, &raw);
     if (!files) return report(context, files.error());
     if (context.json) return print_json(context, raw);
-    static const std::vector<Column> columns{
-        {"PATH", {"path"}, Shape::text, true}, {"SIZE", {"bytes"}, Shape::bytes, true}, {"SHA-256", {"sha256"}}, {"TASK", {"task"}}};
-    if (files->empty()) context.env.err << "no outputs are published\n";
-    else context.env.out << table_of(list_at(raw, "items"), columns, wall_clock_ms()).print(context.style);
+    static const std::vector<Column> columns{{"PATH", {"path"}, Shape::text, true},
+                                             {"SIZE", {"bytes"}, Shape::bytes, true},
+                                             {"SHA-256", {"sha256"}},
+                                             {"TASK", {"task"}}};
+    if (files->empty())
+        context.env.err << "no outputs are published\n";
+    else
+        context.env.out << table_of(list_at(raw, "items"), columns, wall_clock_ms()).print(context.style);
     return kExitOk;
 }
 
@@ -118,22 +135,26 @@ int get_outputs(Context& context, const std::string& job, const std::string& fol
     auto files = files_of(context, job, nullptr);
     if (!files) return report(context, files.error());
     if (files->empty())
-        return report(context, {.exit_code = kExitRefused, .text = fmt::format("no outputs are published for {}", job)});
+        return report(context, {.exit_code = kExitRefused,
+                                .text = fmt::format("no outputs are published for {}", job)});
     std::int64_t total = 0;
     for (const auto& file : *files) total += std::max<std::int64_t>(file.size, 0);
     ProgressBar bar(context.env, context.style, "fetching", total);
     std::int64_t before = 0;
     const OutputFile* current = nullptr;
-    auto fetched = fetch_outputs(context.client, *files, folder, [&](const OutputFile& file, std::int64_t done) {
-        if (current != nullptr && current != &file) before += current->size;
-        current = &file;
-        bar.show(before + done);
-    });
+    auto fetched =
+        fetch_outputs(context.client, *files, folder, [&](const OutputFile& file, std::int64_t done) {
+            if (current != nullptr && current != &file) before += current->size;
+            current = &file;
+            bar.show(before + done);
+        });
     if (!fetched) return report(context, fetched.error());
     if (context.json)
-        return print_json(context, json{{"files", fetched->files}, {"kept", fetched->kept}, {"bytes", fetched->bytes}});
-    fmt::print(context.env.out, "{} files, {}, verified, in {}{}\n", fetched->files, bytes_text(Bytes{fetched->bytes}),
-               shown(folder), fetched->kept > 0 ? fmt::format(" ({} were there already)", fetched->kept) : "");
+        return print_json(
+            context, json{{"files", fetched->files}, {"kept", fetched->kept}, {"bytes", fetched->bytes}});
+    fmt::print(context.env.out, "{} files, {}, verified, in {}{}\n", fetched->files,
+               bytes_text(Bytes{fetched->bytes}), shown(folder),
+               fetched->kept > 0 ? fmt::format(" ({} were there already)", fetched->kept) : "");
     return kExitOk;
 }
 
@@ -151,7 +172,8 @@ void add_checkpoint_commands(CLI::App& app, Action& chosen) {
     auto* checkpoints = app.add_subcommand("checkpoints", "what a job can resume from")->fallthrough();
     checkpoints->require_subcommand(1);
     add_reader(checkpoints, chosen, "list", "generations, with attempt, step and size", list_checkpoints);
-    add_reader(checkpoints, chosen, "verify", "read every one again and compare its hashes", verify_checkpoints);
+    add_reader(checkpoints, chosen, "verify", "read every one again and compare its hashes",
+               verify_checkpoints);
 
     auto* outputs = app.add_subcommand("outputs", "the published results of a job")->fallthrough();
     outputs->require_subcommand(1);

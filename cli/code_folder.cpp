@@ -35,8 +35,10 @@ constexpr std::size_t kListingBytesMax = 256 << 20;
 constexpr std::size_t kIgnoreFileBytesMax = 1 << 20;
 
 void note(std::vector<std::string>& notes, std::string text) {
-    if (notes.size() < kNotesMax) notes.push_back(std::move(text));
-    else if (notes.size() == kNotesMax) notes.emplace_back("further files were left out");
+    if (notes.size() < kNotesMax)
+        notes.push_back(std::move(text));
+    else if (notes.size() == kNotesMax)
+        notes.emplace_back("further files were left out");
 }
 
 /// Runs git without a shell and answers its standard output; nothing if git is not there or says no.
@@ -74,13 +76,15 @@ std::optional<std::string> run_git(std::vector<std::string> arguments) {
     close(pipe_ends[0]);
     if (spawned != 0) return std::nullopt;
     int status = 0;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return std::nullopt;
     return out;
 }
 
 /// Adds what git lists in `root/below`; submodules and nested repositories are listed by git itself in turn.
-bool list_by_git(const std::string& root, const std::string& below, int depth, std::vector<std::string>& paths) {
+bool list_by_git(const std::string& root, const std::string& below, int depth,
+                 std::vector<std::string>& paths) {
     const auto folder = below.empty() ? root : root + "/" + below;
     const auto listed = run_git({"-C", folder, "ls-files", "-co", "--exclude-standard", "-z"});
     if (!listed) return false;
@@ -92,7 +96,7 @@ bool list_by_git(const std::string& root, const std::string& below, int depth, s
         while (name.ends_with('/')) name.pop_back();
         if (name.empty()) continue;
         const auto path = below.empty() ? name : below + "/" + name;
-        struct stat info {};
+        struct stat info{};
         if (lstat((root + "/" + path).c_str(), &info) != 0) continue;  // deleted but still in the index
         if (S_ISDIR(info.st_mode)) {
             if (depth < kDepthMax) list_by_git(root, path, depth + 1, paths);
@@ -114,7 +118,8 @@ std::string read_ignore_file(const std::string& path) {
 Outcome<void> walk(const std::string& root, const std::string& below, int depth, IgnoreRules& rules,
                    std::vector<std::string>& paths) {
     const auto folder = below.empty() ? root : root + "/" + below;
-    if (depth > kDepthMax) return failed(kExitRefused, fmt::format("{} is more than {} folders deep", folder, kDepthMax));
+    if (depth > kDepthMax)
+        return failed(kExitRefused, fmt::format("{} is more than {} folders deep", folder, kDepthMax));
     std::error_code error;
     std::vector<std::string> names;
     for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
@@ -126,7 +131,7 @@ Outcome<void> walk(const std::string& root, const std::string& below, int depth,
     for (const auto& name : names) {
         if (name == ".git") continue;
         const auto path = below.empty() ? name : below + "/" + name;
-        struct stat info {};
+        struct stat info{};
         if (lstat((root + "/" + path).c_str(), &info) != 0) continue;
         const bool is_directory = S_ISDIR(info.st_mode);
         if (rules.ignored(path, is_directory)) continue;
@@ -135,19 +140,23 @@ Outcome<void> walk(const std::string& root, const std::string& below, int depth,
         } else {
             paths.push_back(path);
         }
-        if (paths.size() > kFilesMax) return failed(kExitRefused, fmt::format("{} holds more than {} files", root, kFilesMax));
+        if (paths.size() > kFilesMax)
+            return failed(kExitRefused, fmt::format("{} holds more than {} files", root, kFilesMax));
     }
     return {};
 }
 
-/// Whether a link that lies at `path` leads out of the folder. Judged by its text: the target need not exist here.
+/// Whether a link that lies at `path` leads out of the folder. Judged by its text: the target need not exist
+/// here.
 bool leads_out(const std::string& path, const std::string& target) {
     if (target.empty() || target.front() == '/') return true;
     int depth = static_cast<int>(std::count(path.begin(), path.end(), '/'));
     std::stringstream parts(target);
     for (std::string part; std::getline(parts, part, '/');) {
-        if (part == "..") --depth;
-        else if (!part.empty() && part != ".") ++depth;
+        if (part == "..")
+            --depth;
+        else if (!part.empty() && part != ".")
+            ++depth;
         if (depth < 0) return true;
     }
     return false;
@@ -163,7 +172,7 @@ std::vector<Item> items_of(const std::string& root, CodeListing& listing) {
     std::vector<Item> items;
     for (const auto& name : listing.paths) {
         Item item{.entry = {.name = name}, .path = root + "/" + name};
-        struct stat info {};
+        struct stat info{};
         if (lstat(item.path.c_str(), &info) != 0) continue;
         item.entry.mtime_s = info.st_mtim.tv_sec;
         if (S_ISREG(info.st_mode)) {
@@ -174,7 +183,8 @@ std::vector<Item> items_of(const std::string& root, CodeListing& listing) {
             item.entry.kind = TarKind::link;
             item.entry.target = fs::read_symlink(item.path, error).string();
             if (error || leads_out(name, item.entry.target)) {
-                note(listing.notes, fmt::format("left out {}: the link leads out of the folder ({})", name, item.entry.target));
+                note(listing.notes, fmt::format("left out {}: the link leads out of the folder ({})", name,
+                                                item.entry.target));
                 continue;
             }
         } else {
@@ -198,23 +208,27 @@ Outcome<void> size_check(const std::vector<Item>& items, const std::string& root
     std::string names;
     for (std::size_t i = 0; i < count; ++i)
         names += fmt::format("\n  {}  {}", bytes_text(Bytes{largest[i]->entry.size}), largest[i]->entry.name);
-    return failed(kExitRefused, fmt::format("the code folder {} has {}, the limit is 4 GiB ({} bytes); put data into "
-                                            ".gitignore and send it another way. The largest files:{}",
-                                            root, bytes_text(Bytes{total}), kCodeBytesMax, names));
+    return failed(kExitRefused,
+                  fmt::format("the code folder {} has {}, the limit is 4 GiB ({} bytes); put data into "
+                              ".gitignore and send it another way. The largest files:{}",
+                              root, bytes_text(Bytes{total}), kCodeBytesMax, names));
 }
 
 Outcome<void> add_file(TarWriter& tar, const Item& item) {
     const int fd = open(item.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0) return failed(kExitRefused, fmt::format("cannot read {}: {}", item.path, std::strerror(errno)));
+    if (fd < 0)
+        return failed(kExitRefused, fmt::format("cannot read {}: {}", item.path, std::strerror(errno)));
     std::array<char, 1 << 16> buffer{};
     std::int64_t left = item.entry.size;
     Outcome<void> result;
     while (left > 0 && result) {
-        const auto want = static_cast<std::size_t>(std::min<std::int64_t>(left, static_cast<std::int64_t>(buffer.size())));
+        const auto want =
+            static_cast<std::size_t>(std::min<std::int64_t>(left, static_cast<std::int64_t>(buffer.size())));
         const auto got = read(fd, buffer.data(), want);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) {
-            result = failed(kExitRefused, fmt::format("{} became shorter while it was read; try again", item.path));
+            result = failed(kExitRefused,
+                            fmt::format("{} became shorter while it was read; try again", item.path));
             break;
         }
         left -= got;
@@ -227,9 +241,10 @@ Outcome<void> add_file(TarWriter& tar, const Item& item) {
 }  // namespace
 
 Outcome<CodeListing> list_code(const std::string& folder) {
-    struct stat info {};
+    struct stat info{};
     if (stat(folder.c_str(), &info) != 0)
-        return failed(kExitRefused, fmt::format("code: cannot read the folder {}: {}", folder, std::strerror(errno)));
+        return failed(kExitRefused,
+                      fmt::format("code: cannot read the folder {}: {}", folder, std::strerror(errno)));
     if (!S_ISDIR(info.st_mode)) return failed(kExitRefused, fmt::format("code: {} is not a folder", folder));
     CodeListing listing;
     const auto inside = run_git({"-C", folder, "rev-parse", "--is-inside-work-tree"});

@@ -1,5 +1,6 @@
-// What every command gets and how commands are added. A group of commands lives in one file, adds its subcommands to the
-// parser, and sets `chosen` when one of them was typed; main then finds the daemon and runs it.
+// What every command gets and how commands are added. A group of commands lives in one file, adds its
+// subcommands to the parser, and sets `chosen` when one of them was typed; main then finds the daemon and
+// runs it.
 #pragma once
 #include <CLI/CLI.hpp>
 #include <functional>
@@ -26,17 +27,17 @@ struct Context {
 using Action = std::function<int(Context&)>;
 
 void add_submit_command(CLI::App& app, Action& chosen);
-void add_job_commands(CLI::App& app, Action& chosen);         // ps show cancel retry hold release explain events
-void add_log_command(CLI::App& app, Action& chosen);          // logs
-void add_market_commands(CLI::App& app, Action& chosen);      // plan offers gpus providers estimate
-void add_machine_commands(CLI::App& app, Action& chosen);     // machines list|adopt|destroy
-void add_money_commands(CLI::App& app, Action& chosen);       // cost budget alerts
+void add_job_commands(CLI::App& app, Action& chosen);      // ps show cancel retry hold release explain events
+void add_log_command(CLI::App& app, Action& chosen);       // logs
+void add_market_commands(CLI::App& app, Action& chosen);   // plan offers gpus providers estimate
+void add_machine_commands(CLI::App& app, Action& chosen);  // machines list|adopt|destroy
+void add_money_commands(CLI::App& app, Action& chosen);    // cost budget alerts
 void add_checkpoint_commands(CLI::App& app, Action& chosen);  // checkpoints list|verify, outputs list|get
 void add_access_commands(CLI::App& app, Action& chosen);      // token, secret
 void add_doctor_command(CLI::App& app, Action& chosen);
 
-/// Says what went wrong on standard error (with --json the daemon's problem goes to standard output) and answers the
-/// exit status.
+/// Says what went wrong on standard error (with --json the daemon's problem goes to standard output) and
+/// answers the exit status.
 int report(Context& context, const Failure& failure, const SpecShown& spec = {});
 /// The daemon's JSON, indented, on standard output.
 int print_json(Context& context, const nlohmann::json& json);

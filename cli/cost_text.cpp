@@ -12,11 +12,20 @@ namespace gf::cli {
 
 std::string cost_text(const nlohmann::json& cost, const Style& style) {
     static const std::vector<Column> columns{
-        {"MACHINE", {"machine"}}, {"JOB", {"job"}}, {"PROJECT", {"project"}}, {"PROVIDER", {"provider"}},
-        {"GROUP", {"group", "key"}}, {"KIND", {"kind", "line", "name"}}, {"GPU", {"gpu"}},
-        {"FROM", {"from"}}, {"TO", {"until", "to"}},
-        {"HOURS", {"hours"}, Shape::number}, {"$/H", {"rate"}, Shape::dollars}, {"GPU $/H", {"gpu_rate"}, Shape::dollars},
-        {"DISK $/H", {"disk_rate"}, Shape::dollars}, {"COST", {"amount", "cost", "total"}, Shape::dollars, true},
+        {"MACHINE", {"machine"}},
+        {"JOB", {"job"}},
+        {"PROJECT", {"project"}},
+        {"PROVIDER", {"provider"}},
+        {"GROUP", {"group", "key"}},
+        {"KIND", {"kind", "line", "name"}},
+        {"GPU", {"gpu"}},
+        {"FROM", {"from"}},
+        {"TO", {"until", "to"}},
+        {"HOURS", {"hours"}, Shape::number},
+        {"$/H", {"rate"}, Shape::dollars},
+        {"GPU $/H", {"gpu_rate"}, Shape::dollars},
+        {"DISK $/H", {"disk_rate"}, Shape::dollars},
+        {"COST", {"amount", "cost", "total"}, Shape::dollars, true},
     };
     std::string out;
     if (const auto& lines = list_at(cost, "lines"); !lines.empty())

@@ -1,4 +1,5 @@
-// The cost table: one line per span of a machine, a total that adds up, and "at least" where a rate is not known.
+// The cost table: one line per span of a machine, a total that adds up, and "at least" where a rate is not
+// known.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>

@@ -1,4 +1,5 @@
-// doctor: what is wrong, looked at from the outside. Each line is one check; the exit status is 1 if one failed.
+// doctor: what is wrong, looked at from the outside. Each line is one check; the exit status is 1 if one
+// failed.
 #include <fmt/core.h>
 #include <fmt/ostream.h>
 #include <sys/stat.h>
@@ -24,7 +25,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kClockOffMax_s = 30;          // presigned URLs and reservations start to suffer beyond
+constexpr std::int64_t kClockOffMax_s = 30;  // presigned URLs and reservations start to suffer beyond
 constexpr std::int64_t kDiskFreeMin = 1'000'000'000;  // below it checkpoints soon do not fit
 
 enum class Verdict { ok, warning, failed };
@@ -57,21 +58,24 @@ void check_socket(Report& report) {
         report.add("address", Verdict::ok, endpoint.shown);
         return;
     }
-    struct stat info {};
+    struct stat info{};
     if (stat(endpoint.socket.c_str(), &info) != 0)
-        report.add("socket", Verdict::failed, fmt::format("{}: {}; is gpuferryd running as this user?", endpoint.socket,
-                                                          std::strerror(errno)));
-    else if (!S_ISSOCK(info.st_mode)) report.add("socket", Verdict::failed, endpoint.socket + " is not a socket");
+        report.add(
+            "socket", Verdict::failed,
+            fmt::format("{}: {}; is gpuferryd running as this user?", endpoint.socket, std::strerror(errno)));
+    else if (!S_ISSOCK(info.st_mode))
+        report.add("socket", Verdict::failed, endpoint.socket + " is not a socket");
     else if (access(endpoint.socket.c_str(), W_OK) != 0)
         report.add("socket", Verdict::failed, endpoint.socket + " belongs to another user");
-    else report.add("socket", Verdict::ok, endpoint.socket);
+    else
+        report.add("socket", Verdict::ok, endpoint.socket);
 }
 
 void check_disk(Report& report) {
     const auto& endpoint = report.context.client.endpoint();
     if (endpoint.socket.empty()) return;  // the daemon's disk is elsewhere
     const auto folder = std::filesystem::path(endpoint.socket).parent_path().string();
-    struct statvfs info {};
+    struct statvfs info{};
     if (statvfs(folder.c_str(), &info) != 0) return;
     const auto free = static_cast<std::int64_t>(info.f_bavail) * static_cast<std::int64_t>(info.f_frsize);
     report.add("disk", free < kDiskFreeMin ? Verdict::warning : Verdict::ok,
@@ -86,7 +90,8 @@ void check_clock(Report& report, const json& health) {
     }
     const auto off = (unix_millis(*theirs) - wall_clock_ms()) / 1000;
     report.add("clock", std::abs(off) > kClockOffMax_s ? Verdict::warning : Verdict::ok,
-               fmt::format("the daemon's clock is {} s {} this one's", std::abs(off), off < 0 ? "behind" : "ahead of"));
+               fmt::format("the daemon's clock is {} s {} this one's", std::abs(off),
+                           off < 0 ? "behind" : "ahead of"));
 }
 
 void check_providers(Report& report) {
@@ -101,15 +106,19 @@ void check_providers(Report& report) {
         const auto name = text_of(item, "name");
         const auto health = text_of(item, "health");
         const auto why = text_of(item, "reason");
-        const auto verdict = health == "ok" ? Verdict::ok : health == "unknown" ? Verdict::warning : Verdict::failed;
+        const auto verdict = health == "ok"        ? Verdict::ok
+                             : health == "unknown" ? Verdict::warning
+                                                   : Verdict::failed;
         report.add("provider", verdict, fmt::format("{}: {}{}", name, health, why.empty() ? "" : ", " + why));
         if (item.is_object() && item.contains("advertise_url")) advertised = text_of(item, "advertise_url");
     }
     if (items.empty())
         report.add("providers", Verdict::warning, "none; set RUNPOD_API_KEY or VAST_API_KEY for the daemon");
     if (advertised && advertised->empty())
-        report.add("advertise", Verdict::failed, "advertise_url is not set: rented machines cannot reach the daemon");
-    else if (advertised) report.add("advertise", Verdict::ok, "machines dial " + *advertised);
+        report.add("advertise", Verdict::failed,
+                   "advertise_url is not set: rented machines cannot reach the daemon");
+    else if (advertised)
+        report.add("advertise", Verdict::ok, "machines dial " + *advertised);
 }
 
 int doctor(Context& context) {
@@ -129,21 +138,26 @@ int doctor(Context& context) {
     auto ready = context.client.send(Call{.path = "/readyz", .total = std::chrono::milliseconds{5000}});
     if (ready)
         report.add("ready", ready->status == 200 ? Verdict::ok : Verdict::warning,
-                   ready->status == 200 ? "the store is rebuilt and every provider was asked"
-                                        : fmt::format("/readyz says {}: not every provider has answered yet", ready->status));
+                   ready->status == 200
+                       ? "the store is rebuilt and every provider was asked"
+                       : fmt::format("/readyz says {}: not every provider has answered yet", ready->status));
     check_clock(report, about);
     auto jobs = context.client.get_json("/v1/jobs?limit=1");
     if (!jobs) {
-        report.add("access", Verdict::failed, jobs.error().problem.empty() ? jobs.error().text : problem_detail(jobs.error().problem));
+        report.add("access", Verdict::failed,
+                   jobs.error().problem.empty() ? jobs.error().text : problem_detail(jobs.error().problem));
         report.end();
         return jobs.error().exit_code;
     }
-    report.add("access", Verdict::ok, context.client.endpoint().token.empty() ? "admitted without a token" : "the token is accepted");
+    report.add(
+        "access", Verdict::ok,
+        context.client.endpoint().token.empty() ? "admitted without a token" : "the token is accepted");
     check_providers(report);
     check_disk(report);
     auto alerts = context.client.get_json("/v1/alerts");
     if (alerts && !list_at(*alerts, "items").empty())
-        report.add("alerts", Verdict::warning, fmt::format("{} open; gpuferry alerts shows them", list_at(*alerts, "items").size()));
+        report.add("alerts", Verdict::warning,
+                   fmt::format("{} open; gpuferry alerts shows them", list_at(*alerts, "items").size()));
     return report.end();
 }
 

@@ -21,10 +21,12 @@ std::string variable_or_empty(const Environment& env, const char* name) {
 
 /// The token goes into a header line, so a line break inside would let it add headers of its own.
 Outcome<Secret> checked_token(std::string text, const std::string& from) {
-    while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) text.pop_back();
+    while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' '))
+        text.pop_back();
     while (!text.empty() && (text.front() == ' ' || text.front() == '\n')) text.erase(0, 1);
     if (text.empty()) return failed(kExitUsage, fmt::format("{} holds no token", from));
-    if (text.size() > kTokenBytesMax) return failed(kExitUsage, fmt::format("{} is too long for a token", from));
+    if (text.size() > kTokenBytesMax)
+        return failed(kExitUsage, fmt::format("{} is too long for a token", from));
     for (const char c : text)
         if (c <= ' ' || c > '~')
             return failed(kExitUsage, fmt::format("{} holds characters that no token has", from));
@@ -48,12 +50,14 @@ Outcome<Secret> find_token(const EndpointChoice& choice, const Environment& env)
     }
     if (source.starts_with("file:")) return token_from_file(std::string(source.substr(5)));
     if (!source.empty())
-        return failed(kExitUsage,
-                      "--token takes env:NAME or file:PATH, not the token itself: a command line can be read by every "
-                      "user of this machine");
+        return failed(
+            kExitUsage,
+            "--token takes env:NAME or file:PATH, not the token itself: a command line can be read by every "
+            "user of this machine");
     if (auto token = variable_or_empty(env, "GPUFERRY_TOKEN"); !token.empty())
         return checked_token(std::move(token), "GPUFERRY_TOKEN");
-    if (const auto path = variable_or_empty(env, "GPUFERRY_TOKEN_FILE"); !path.empty()) return token_from_file(path);
+    if (const auto path = variable_or_empty(env, "GPUFERRY_TOKEN_FILE"); !path.empty())
+        return token_from_file(path);
     return Secret{};
 }
 
@@ -73,18 +77,21 @@ std::optional<Failure> set_url(Endpoint& endpoint, std::string url) {
         std::string path = url.substr(5);
         if (path.starts_with("//")) path.erase(0, 2);
         if (path.empty() || path.size() > kSocketPathMax)
-            return Failure{.exit_code = kExitUsage,
-                           .text = fmt::format("the path of a unix socket has 1 to {} bytes: {}", kSocketPathMax, path)};
+            return Failure{
+                .exit_code = kExitUsage,
+                .text = fmt::format("the path of a unix socket has 1 to {} bytes: {}", kSocketPathMax, path)};
         endpoint.socket = path;
         endpoint.base_url = "http://gpuferry";  // the name is not looked up; it only fills the Host header
         endpoint.shown = path;
         return std::nullopt;
     }
     if (!url.starts_with("http://") && !url.starts_with("https://"))
-        return Failure{.exit_code = kExitUsage,
-                       .text = fmt::format("not a daemon's address: {} (http://…, https://… or unix:/path)", url)};
+        return Failure{
+            .exit_code = kExitUsage,
+            .text = fmt::format("not a daemon's address: {} (http://…, https://… or unix:/path)", url)};
     if (const auto at = url.find('@', url.find("://")); at != std::string::npos)
-        return Failure{.exit_code = kExitUsage, .text = "an address has no user or password in it; use a token"};
+        return Failure{.exit_code = kExitUsage,
+                       .text = "an address has no user or password in it; use a token"};
     if (host_of(url).empty())
         return Failure{.exit_code = kExitUsage, .text = fmt::format("no host in the address {}", url)};
     while (url.ends_with('/')) url.pop_back();
@@ -97,7 +104,8 @@ std::optional<Failure> set_url(Endpoint& endpoint, std::string url) {
 
 std::string default_data_dir(const Environment& env) {
     if (env.uid == 0) return "/var/lib/gpuferry";
-    if (const auto xdg = variable_or_empty(env, "XDG_DATA_HOME"); xdg.starts_with('/')) return xdg + "/gpuferry";
+    if (const auto xdg = variable_or_empty(env, "XDG_DATA_HOME"); xdg.starts_with('/'))
+        return xdg + "/gpuferry";
     return variable_or_empty(env, "HOME") + "/.local/share/gpuferry";
 }
 
@@ -112,7 +120,8 @@ Outcome<Endpoint> find_endpoint(const EndpointChoice& choice, const Environment&
     endpoint.ca_file = choice.ca_file.empty() ? variable_or_empty(env, "GPUFERRY_CA") : choice.ca_file;
     if (!endpoint.token.empty() && endpoint.base_url.starts_with("http://") && endpoint.socket.empty() &&
         !is_loopback(host_of(endpoint.base_url)))
-        endpoint.warning = fmt::format("the token travels unencrypted to {}; put TLS in front of the daemon", endpoint.shown);
+        endpoint.warning = fmt::format("the token travels unencrypted to {}; put TLS in front of the daemon",
+                                       endpoint.shown);
     return endpoint;
 }
 

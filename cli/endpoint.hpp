@@ -9,18 +9,20 @@
 namespace gf::cli {
 
 struct Endpoint {
-    std::string base_url;      // without a trailing slash: "http://127.0.0.1:8470"; "http://gpuferry" with a socket
-    std::string socket;        // path; empty = TCP
-    Secret token;              // empty = none
-    std::string ca_file;       // PEM; empty = the system's roots
-    std::string shown;         // for messages: the socket's path or the URL
-    std::string warning;       // said once on stderr, e.g. a token over plain HTTP to another machine
+    std::string
+        base_url;        // without a trailing slash: "http://127.0.0.1:8470"; "http://gpuferry" with a socket
+    std::string socket;  // path; empty = TCP
+    Secret token;        // empty = none
+    std::string ca_file;  // PEM; empty = the system's roots
+    std::string shown;    // for messages: the socket's path or the URL
+    std::string warning;  // said once on stderr, e.g. a token over plain HTTP to another machine
 };
 
 /// As typed on the command line; empty = not given.
 struct EndpointChoice {
-    std::string url;           // http://…, https://… or unix:/path
-    std::string token_source;  // env:NAME or file:PATH, never the token: a command line is in the process list
+    std::string url;  // http://…, https://… or unix:/path
+    std::string
+        token_source;  // env:NAME or file:PATH, never the token: a command line is in the process list
     std::string ca_file;
 };
 
@@ -28,8 +30,8 @@ struct EndpointChoice {
 /// $XDG_DATA_HOME/gpuferry or ~/.local/share/gpuferry.
 [[nodiscard]] std::string default_data_dir(const Environment& env);
 
-/// Order: the command line, then GPUFERRY_URL, GPUFERRY_TOKEN or GPUFERRY_TOKEN_FILE, GPUFERRY_CA, then the socket in the
-/// default data folder. Failures: usage. Reads the token file; opens no connection.
+/// Order: the command line, then GPUFERRY_URL, GPUFERRY_TOKEN or GPUFERRY_TOKEN_FILE, GPUFERRY_CA, then the
+/// socket in the default data folder. Failures: usage. Reads the token file; opens no connection.
 [[nodiscard]] Outcome<Endpoint> find_endpoint(const EndpointChoice& choice, const Environment& env);
 
 }  // namespace gf::cli

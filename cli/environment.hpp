@@ -1,5 +1,5 @@
-// Everything that a command takes from the process around it, so that tests can run commands in their own process: the
-// streams, environment variables, whether a terminal is there, and Ctrl-C.
+// Everything that a command takes from the process around it, so that tests can run commands in their own
+// process: the streams, environment variables, whether a terminal is there, and Ctrl-C.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -12,16 +12,16 @@ namespace gf::cli {
 
 struct Environment {
     std::istream& in;
-    std::ostream& out;   // results
-    std::ostream& err;   // notes, warnings, errors
+    std::ostream& out;  // results
+    std::ostream& err;  // notes, warnings, errors
     bool out_is_terminal{false};
     bool err_is_terminal{false};
-    int columns{100};    // width of the terminal
-    unsigned uid{0};     // whose data directory is the default
+    int columns{100};  // width of the terminal
+    unsigned uid{0};   // whose data directory is the default
     std::function<std::optional<std::string>(const char*)> variable;
-    std::function<void(std::chrono::milliseconds)> sleep;    // between two polls; returns early after Ctrl-C
-    std::atomic<bool>* interrupted{nullptr};                 // set by Ctrl-C while a command follows something
-    std::function<void(bool)> catch_interrupt;               // true: Ctrl-C sets the flag; false: it ends the process
+    std::function<void(std::chrono::milliseconds)> sleep;  // between two polls; returns early after Ctrl-C
+    std::atomic<bool>* interrupted{nullptr};               // set by Ctrl-C while a command follows something
+    std::function<void(bool)> catch_interrupt;  // true: Ctrl-C sets the flag; false: it ends the process
 };
 
 [[nodiscard]] inline bool was_interrupted(const Environment& env) {

@@ -16,12 +16,15 @@ using nlohmann::json;
 
 constexpr std::size_t kShown = 8;  // of the twenty that a decision keeps; --json has them all
 
-std::string more_line(std::size_t count) { return count > kShown ? fmt::format("  … and {} more\n", count - kShown) : ""; }
+std::string more_line(std::size_t count) {
+    return count > kShown ? fmt::format("  … and {} more\n", count - kShown) : "";
+}
 
 std::string price_lines(const json& lines) {
     std::string text;
     for (const auto& line : lines)
-        text += fmt::format("{}{} {}", text.empty() ? "" : " + ", shown(text_of(line, "name")), dollars_at(line, "rate"));
+        text += fmt::format("{}{} {}", text.empty() ? "" : " + ", shown(text_of(line, "name")),
+                            dollars_at(line, "rate"));
     return text.empty() ? text : " = " + text;
 }
 
@@ -47,7 +50,8 @@ std::vector<std::pair<std::string, std::int64_t>> refusals(const json& refused) 
             if (count.is_number_integer()) counts.emplace_back(reason, count.get<std::int64_t>());
     if (refused.is_array())
         for (const auto& entry : refused)
-            counts.emplace_back(text_of(entry, "reason"), whole_of(entry, "offers").value_or(whole_of(entry, "count").value_or(0)));
+            counts.emplace_back(text_of(entry, "reason"),
+                                whole_of(entry, "offers").value_or(whole_of(entry, "count").value_or(0)));
     std::sort(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
         return a.second != b.second ? a.second > b.second : a.first < b.first;
     });
@@ -85,7 +89,8 @@ std::string explain_text(const json& explanation, const Style& style) {
     std::string out;
     if (const auto state = text_of(explanation, "state"); !state.empty())
         out += fmt::format("state      {} {}\n", shown(state), shown(text_of(explanation, "reason")));
-    if (const auto detail = text_of(explanation, "detail"); !detail.empty()) out += fmt::format("detail     {}\n", shown(detail));
+    if (const auto detail = text_of(explanation, "detail"); !detail.empty())
+        out += fmt::format("detail     {}\n", shown(detail));
     if (const auto& chosen = member(decision, "chosen"); chosen.is_object())
         out += fmt::format("chosen     {}\n", style.paint(Colour::good, ranked_line(chosen)));
     if (const auto wait = text_of(decision, "wait_reason"); !wait.empty())
@@ -98,7 +103,8 @@ std::string explain_text(const json& explanation, const Style& style) {
     }
     if (const auto& ranked = list_at(decision, "ranked"); !ranked.empty()) {
         out += "would do, best first\n";
-        for (std::size_t i = 0; i < ranked.size() && i < kShown; ++i) out += "  " + ranked_line(ranked[i]) + "\n";
+        for (std::size_t i = 0; i < ranked.size() && i < kShown; ++i)
+            out += "  " + ranked_line(ranked[i]) + "\n";
         out += more_line(ranked.size());
     }
     if (const auto& misses = list_at(decision, "near_misses"); !misses.empty()) {

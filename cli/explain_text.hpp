@@ -1,5 +1,5 @@
-// A decision of the scheduler as people read it: the offer that was chosen with its price lines, how many were refused
-// for which reason, those that nearly fitted, and why a job waits.
+// A decision of the scheduler as people read it: the offer that was chosen with its price lines, how many
+// were refused for which reason, those that nearly fitted, and why a job waits.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>

@@ -1,5 +1,5 @@
-// Why a command could not do what it was asked: the exit status, a text for people, and the daemon's own problem+json
-// where there was one.
+// Why a command could not do what it was asked: the exit status, a text for people, and the daemon's own
+// problem+json where there was one.
 #pragma once
 #include <expected>
 #include <string>

@@ -7,7 +7,8 @@ namespace {
 
 constexpr int kStepsMax = 200'000;  // of back-tracking per match, against patterns such as a*a*a*a*…
 
-/// Reads "[…]" at the start of `pattern`; whether `c` is in it and how long it is. Nothing = no closing bracket.
+/// Reads "[…]" at the start of `pattern`; whether `c` is in it and how long it is. Nothing = no closing
+/// bracket.
 struct ClassMatch {
     bool inside{false};
     std::size_t size{0};
@@ -21,7 +22,8 @@ std::optional<ClassMatch> match_class(std::string_view pattern, char c) {
     }
     bool inside = false;
     for (bool first = true; at < pattern.size(); first = false) {
-        if (pattern[at] == ']' && !first) return ClassMatch{.inside = inside != negated && c != '/', .size = at + 1};
+        if (pattern[at] == ']' && !first)
+            return ClassMatch{.inside = inside != negated && c != '/', .size = at + 1};
         char low = pattern[at];
         if (low == '\\' && at + 1 < pattern.size()) low = pattern[++at];
         char high = low;
@@ -61,7 +63,8 @@ bool match(std::string_view pattern, std::string_view text, int& steps) {
         bool same = false;
         if (pattern.front() == '?') {
             same = text.front() != '/';
-        } else if (const auto in_class = pattern.front() == '[' ? match_class(pattern, text.front()) : std::nullopt) {
+        } else if (const auto in_class =
+                       pattern.front() == '[' ? match_class(pattern, text.front()) : std::nullopt) {
             same = in_class->inside;
             used = in_class->size;
         } else if (pattern.front() == '\\' && pattern.size() > 1) {
@@ -90,7 +93,8 @@ void IgnoreRules::add(std::string_view folder, std::string_view text) {
         text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
         if (line.ends_with('\r')) line.remove_suffix(1);
         // Blanks at the end do not count unless the last one is written "\ ".
-        while (line.ends_with(' ') && !(line.size() > 1 && line[line.size() - 2] == '\\')) line.remove_suffix(1);
+        while (line.ends_with(' ') && !(line.size() > 1 && line[line.size() - 2] == '\\'))
+            line.remove_suffix(1);
         if (line.empty() || line.front() == '#') continue;
         Rule rule;
         if (!folder.empty()) rule.folder = std::string(folder) + "/";
@@ -116,7 +120,8 @@ bool IgnoreRules::ignored(std::string_view path, bool is_directory) const {
         if (!path.starts_with(rule->folder)) continue;
         auto below = path.substr(rule->folder.size());
         if (!rule->anchored)
-            if (const auto slash = below.rfind('/'); slash != std::string_view::npos) below.remove_prefix(slash + 1);
+            if (const auto slash = below.rfind('/'); slash != std::string_view::npos)
+                below.remove_prefix(slash + 1);
         if (matches_pattern(rule->pattern, below)) return !rule->negated;
     }
     return false;

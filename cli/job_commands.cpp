@@ -77,7 +77,8 @@ int show(Context& context, const std::string& id) {
     print_pair(context, "name", text_of(*job, "name"));
     print_pair(context, "kind", text_of(*job, "kind"));
     print_pair(context, "project", text_of(*job, "project"));
-    fmt::print(context.env.out, "{:<10} {}\n", "state", context.style.paint(colour_of_state(state), shown(state)));
+    fmt::print(context.env.out, "{:<10} {}\n", "state",
+               context.style.paint(colour_of_state(state), shown(state)));
     print_pair(context, "reason", text_of(*job, "reason"));
     print_pair(context, "detail", text_of(*job, "detail"));
     print_pair(context, "exit code", text_of(*job, "exit_code"));
@@ -95,7 +96,8 @@ int command_job(Context& context, const std::vector<std::string>& ids, const cha
     int worst = kExitOk;
     auto answers = json::array();
     for (const auto& id : ids) {
-        auto answer = context.client.send_json(Call{.method = "POST", .path = path_of({"v1", "jobs", id, verb})});
+        auto answer =
+            context.client.send_json(Call{.method = "POST", .path = path_of({"v1", "jobs", id, verb})});
         if (!answer) {
             context.env.err << shown(id) << ": ";
             worst = report(context, answer.error());
@@ -106,7 +108,8 @@ int command_job(Context& context, const std::vector<std::string>& ids, const cha
             continue;
         }
         const auto state = text_of(*answer, "state");
-        fmt::print(context.env.out, "{} {}{}\n", shown(id), said, state.empty() ? "" : " (now " + shown(state) + ")");
+        fmt::print(context.env.out, "{} {}{}\n", shown(id), said,
+                   state.empty() ? "" : " (now " + shown(state) + ")");
     }
     if (context.json && !answers.empty()) print_json(context, ids.size() == 1 ? answers.front() : answers);
     return worst;
@@ -125,8 +128,13 @@ int events(Context& context, const std::string& id) {
     if (!list) return report(context, list.error());
     if (context.json) return print_json(context, *list);
     static const std::vector<Column> columns{
-        {"AT", {"at"}, Shape::text, true}, {"WHAT", {"kind"}, Shape::text, true}, {"STATE", {"state"}, Shape::state},
-        {"TRY", {"attempt"}, Shape::number}, {"MACHINE", {"machine"}}, {"REASON", {"reason"}}, {"DETAIL", {"detail"}},
+        {"AT", {"at"}, Shape::text, true},
+        {"WHAT", {"kind"}, Shape::text, true},
+        {"STATE", {"state"}, Shape::state},
+        {"TRY", {"attempt"}, Shape::number},
+        {"MACHINE", {"machine"}},
+        {"REASON", {"reason"}},
+        {"DETAIL", {"detail"}},
     };
     context.env.out << table_of(list_at(*list, "items"), columns, wall_clock_ms()).print(context.style);
     return kExitOk;
@@ -157,14 +165,17 @@ void add_job_commands(CLI::App& app, Action& chosen) {
     command->add_option("--state", options->state, "only jobs in this state");
     command->add_option("--kind", options->kind, "training or batch_inference");
     command->add_option("--project", options->project, "only this project");
-    command->add_option("-n,--limit", options->limit, "at most so many (default 50)")->check(CLI::Range(1, 1'000'000));
+    command->add_option("-n,--limit", options->limit, "at most so many (default 50)")
+        ->check(CLI::Range(1, 1'000'000));
     command->callback([&chosen, options] { chosen = [options](Context& c) { return ps(c, *options); }; });
 
     add_job_reader(app, chosen, "show", "one job and its attempts", show);
     add_job_reader(app, chosen, "explain", "why this offer, why not the others, why it waits", explain);
     add_job_reader(app, chosen, "events", "the history of a job", events);
-    add_verb(app, chosen, "cancel", "is being cancelled", "stop jobs (with a checkpoint where one is declared) and end them");
-    add_verb(app, chosen, "retry", "is queued again", "run failed or cancelled jobs again, from their last checkpoint");
+    add_verb(app, chosen, "cancel", "is being cancelled",
+             "stop jobs (with a checkpoint where one is declared) and end them");
+    add_verb(app, chosen, "retry", "is queued again",
+             "run failed or cancelled jobs again, from their last checkpoint");
     add_verb(app, chosen, "hold", "is being held", "checkpoint and stop jobs; their machines are given back");
     add_verb(app, chosen, "release", "is released", "let held jobs go on");
 }

@@ -23,7 +23,8 @@ constexpr auto kDaemonAway = 10min;
 
 std::string state_line(const json& job) {
     auto line = text_of(job, "state");
-    if (const auto reason = text_of(job, "reason"); !reason.empty() && reason != line) line += " (" + reason + ")";
+    if (const auto reason = text_of(job, "reason"); !reason.empty() && reason != line)
+        line += " (" + reason + ")";
     if (const auto detail = text_of(job, "detail"); !detail.empty()) line += ": " + detail;
     return shown(line);
 }
@@ -40,7 +41,8 @@ int exit_status_of(const json& job) {
     for (const char* key : {"exit_signal", "signal"})
         if (const auto signal = whole_of(job, key); signal && *signal > 0 && *signal < 128)
             return 128 + static_cast<int>(*signal);
-    if (const auto code = whole_of(job, "exit_code"); code && *code > 0 && *code <= 255) return static_cast<int>(*code);
+    if (const auto code = whole_of(job, "exit_code"); code && *code > 0 && *code <= 255)
+        return static_cast<int>(*code);
     return kExitRefused;
 }
 

@@ -1,5 +1,5 @@
-// Reading the daemon's answers without trusting them: a missing, null or oddly typed member is an empty text or nothing,
-// never an exception.
+// Reading the daemon's answers without trusting them: a missing, null or oddly typed member is an empty text
+// or nothing, never an exception.
 #pragma once
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -9,8 +9,8 @@
 
 namespace gf::cli {
 
-/// A member as text. Numbers and booleans as JSON writes them; null, missing, objects and lists as "". `key` may have
-/// dots: "offer.gpu.canonical".
+/// A member as text. Numbers and booleans as JSON writes them; null, missing, objects and lists as "". `key`
+/// may have dots: "offer.gpu.canonical".
 [[nodiscard]] std::string text_of(const nlohmann::json& object, std::string_view key);
 [[nodiscard]] std::optional<std::int64_t> whole_of(const nlohmann::json& object, std::string_view key);
 [[nodiscard]] bool true_at(const nlohmann::json& object, std::string_view key);

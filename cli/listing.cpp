@@ -28,14 +28,18 @@ std::string cell_text(const json& value, Shape shape, std::int64_t now_ms) {
     switch (shape) {
         case Shape::text:
         case Shape::state:
-        case Shape::number: return plain(value);
+        case Shape::number:
+            return plain(value);
         case Shape::dollars: {
             const auto amount = plain(value);
             return amount.empty() || amount.starts_with('$') ? amount : "$" + amount;
         }
-        case Shape::bytes: return value.is_number_integer() ? bytes_text(Bytes{value.get<std::int64_t>()}) : plain(value);
-        case Shape::age: return value.is_string() ? ago(value.get<std::string>(), now_ms) : "";
-        case Shape::yes: return value.is_boolean() && value.get<bool>() ? "yes" : "";
+        case Shape::bytes:
+            return value.is_number_integer() ? bytes_text(Bytes{value.get<std::int64_t>()}) : plain(value);
+        case Shape::age:
+            return value.is_string() ? ago(value.get<std::string>(), now_ms) : "";
+        case Shape::yes:
+            return value.is_boolean() && value.get<bool>() ? "yes" : "";
         case Shape::list: {
             std::string joined;
             if (!value.is_array()) return plain(value);
@@ -57,8 +61,9 @@ Colour colour_of_state(const std::string& state) {
         state == "whole")
         return Colour::good;
     if (state == "failed" || state == "lost" || state == "quarantined") return Colour::bad;
-    if (state == "recovering" || state == "held" || state == "unknown" || state == "interrupted" || state == "stopping" ||
-        state == "destroying" || state == "degraded" || state == "listing_not_trusted" || state == "launch_paused")
+    if (state == "recovering" || state == "held" || state == "unknown" || state == "interrupted" ||
+        state == "stopping" || state == "destroying" || state == "degraded" ||
+        state == "listing_not_trusted" || state == "launch_paused")
         return Colour::warn;
     if (state == "cancelled" || state == "gone" || state == "ended") return Colour::dim;
     return Colour::none;

@@ -24,11 +24,12 @@ struct Column {
     std::string heading;
     std::vector<std::string> keys;  // the first that is there; dots go into objects ("offer.gpu.canonical")
     Shape shape{Shape::text};
-    bool always{false};             // shown even when no row has it
+    bool always{false};  // shown even when no row has it
 };
 
 /// Columns for which no row has a value are dropped, unless `always`.
-[[nodiscard]] Table table_of(const nlohmann::json& rows, const std::vector<Column>& columns, std::int64_t now_ms);
+[[nodiscard]] Table table_of(const nlohmann::json& rows, const std::vector<Column>& columns,
+                             std::int64_t now_ms);
 
 /// The colour in which a state is shown: good when it is over well or at work, bad when it failed.
 [[nodiscard]] Colour colour_of_state(const std::string& state);

@@ -20,7 +20,8 @@ struct LogOptions {
 int logs(Context& context, const LogOptions& options) {
     if (options.follow) {
         const DetachOnInterrupt detach(context.env);
-        auto over = follow_log(context, {.job = options.job, .attempt = options.attempt, .offset = options.offset});
+        auto over =
+            follow_log(context, {.job = options.job, .attempt = options.attempt, .offset = options.offset});
         if (!over) return report(context, over.error());
         if (!*over) fmt::print(context.env.err, "\ndetached; the job goes on\n");
         return kExitOk;
@@ -47,8 +48,10 @@ void add_log_command(CLI::App& app, Action& chosen) {
     auto options = std::make_shared<LogOptions>();
     auto* command = app.add_subcommand("logs", "what a job printed, byte for byte")->fallthrough();
     command->add_option("job", options->job, "id of the job")->required();
-    command->add_flag("-f,--follow", options->follow, "go on until the job ends; Ctrl-C detaches, the job goes on");
-    command->add_option("--attempt", options->attempt, "number of the attempt (default: all of them, one after the other)");
+    command->add_flag("-f,--follow", options->follow,
+                      "go on until the job ends; Ctrl-C detaches, the job goes on");
+    command->add_option("--attempt", options->attempt,
+                        "number of the attempt (default: all of them, one after the other)");
     command->add_option("--offset", options->offset, "start at this byte")->check(CLI::NonNegativeNumber);
     command->callback([&chosen, options] { chosen = [options](Context& c) { return logs(c, *options); }; });
 }

@@ -34,7 +34,10 @@ std::optional<std::int64_t> offset_of(const std::string& id) {
 class Follower {
  public:
     Follower(Context& context, const FollowOptions& options)
-        : context_(context), options_(options), at_(options.offset), raw_(context.client.endpoint(), context.env) {}
+        : context_(context),
+          options_(options),
+          at_(options.offset),
+          raw_(context.client.endpoint(), context.env) {}
 
     Outcome<bool> run();
 
@@ -49,17 +52,16 @@ class Follower {
 
     Context& context_;
     const FollowOptions& options_;
-    std::int64_t at_;          // everything before it is on standard output
-    Client raw_;               // a second connection, because the first is inside its callback
+    std::int64_t at_;  // everything before it is on standard output
+    Client raw_;       // a second connection, because the first is inside its callback
     std::optional<Failure> trouble_;
 };
 
 std::string Follower::path(std::int64_t offset, bool follow) const {
-    return path_of({"v1", "jobs", options_.job, "logs"},
-                   {{"attempt", options_.attempt},
-                    {"offset", std::to_string(offset)},
-                    {"follow", follow ? "1" : ""},
-                    {"format", follow ? "json" : ""}});
+    return path_of({"v1", "jobs", options_.job, "logs"}, {{"attempt", options_.attempt},
+                                                          {"offset", std::to_string(offset)},
+                                                          {"follow", follow ? "1" : ""},
+                                                          {"format", follow ? "json" : ""}});
 }
 
 void Follower::write(std::string_view bytes) {
@@ -85,14 +87,18 @@ Follower::Next Follower::bytes_until(const json& message, std::int64_t end) {
     const auto& member_text = member(message, "text");
     const auto from = whole_of(message, "offset");
     if (!member_text.is_string() || !from || end < *from) {
-        trouble_ = Failure{.exit_code = kExitUnexpected, .text = "the daemon sent a log message that cannot be read"};
+        trouble_ = Failure{.exit_code = kExitUnexpected,
+                           .text = "the daemon sent a log message that cannot be read"};
         return Next::broken;
     }
     if (end <= at_) return Next::more;  // seen before a cut
     const std::string_view text = member_text.get_ref<const std::string&>();
-    const bool exact = static_cast<std::int64_t>(text.size()) == end - *from && text.find(kReplacement) == std::string_view::npos;
-    if (exact && *from <= at_) write(text.substr(static_cast<std::size_t>(at_ - *from)));
-    else if (const auto next = fetch_raw(end); next != Next::more) return next;
+    const bool exact = static_cast<std::int64_t>(text.size()) == end - *from &&
+                       text.find(kReplacement) == std::string_view::npos;
+    if (exact && *from <= at_)
+        write(text.substr(static_cast<std::size_t>(at_ - *from)));
+    else if (const auto next = fetch_raw(end); next != Next::more)
+        return next;
     return context_.env.out.fail() ? Next::gone : Next::more;
 }
 
@@ -112,14 +118,18 @@ Outcome<bool> Follower::run() {
         SseReader reader;
         auto next = Next::more;
         const auto before = at_;
-        Call call{.path = path(at_, true), .headers = {{"Accept", "text/event-stream"}}, .total = 0ms, .stall = 90s};
+        Call call{.path = path(at_, true),
+                  .headers = {{"Accept", "text/event-stream"}},
+                  .total = 0ms,
+                  .stall = 90s};
         call.sink = [&](std::string_view bytes) {
             const bool readable = reader.feed(bytes, [&](const SseEvent& event) {
                 next = take(event);
                 return next == Next::more;
             });
             if (!readable && next == Next::more) {
-                trouble_ = Failure{.exit_code = kExitUnexpected, .text = "the daemon sent an event line without an end"};
+                trouble_ = Failure{.exit_code = kExitUnexpected,
+                                   .text = "the daemon sent an event line without an end"};
                 next = Next::broken;
             }
             return next == Next::more;
@@ -138,7 +148,8 @@ Outcome<bool> Follower::run() {
         }
         auto failure = answer ? refusal(*answer, "GET logs") : std::move(answer).error();
         if (!served && !said) {
-            fmt::print(context_.env.err, "[log cut: {}; connecting again at byte {}]\n", shown(failure.text), at_);
+            fmt::print(context_.env.err, "[log cut: {}; connecting again at byte {}]\n", shown(failure.text),
+                       at_);
             said = true;
         }
         if (away > kDaemonAway) return std::unexpected(std::move(failure));
@@ -151,6 +162,8 @@ Outcome<bool> Follower::run() {
 
 }  // namespace
 
-Outcome<bool> follow_log(Context& context, const FollowOptions& options) { return Follower(context, options).run(); }
+Outcome<bool> follow_log(Context& context, const FollowOptions& options) {
+    return Follower(context, options).run();
+}
 
 }  // namespace gf::cli

@@ -24,11 +24,19 @@ int list(Context& context, bool with_gone) {
         return kExitOk;
     }
     static const std::vector<Column> columns{
-        {"ID", {"id"}, Shape::text, true}, {"STATE", {"state"}, Shape::state, true}, {"REASON", {"reason"}},
-        {"PROVIDER", {"provider"}, Shape::text, true}, {"PROVIDER ID", {"provider_id"}},
-        {"GPU", {"gpu.canonical", "gpu"}}, {"SPOT", {"spot"}, Shape::yes}, {"$/H", {"rate"}, Shape::dollars, true},
-        {"JOB", {"job"}}, {"AGE", {"created_at"}, Shape::age}, {"TAG", {"tag"}},
-        {"DEAD MAN", {"dead_man"}}, {"DETAIL", {"detail", "agent_detail"}},
+        {"ID", {"id"}, Shape::text, true},
+        {"STATE", {"state"}, Shape::state, true},
+        {"REASON", {"reason"}},
+        {"PROVIDER", {"provider"}, Shape::text, true},
+        {"PROVIDER ID", {"provider_id"}},
+        {"GPU", {"gpu.canonical", "gpu"}},
+        {"SPOT", {"spot"}, Shape::yes},
+        {"$/H", {"rate"}, Shape::dollars, true},
+        {"JOB", {"job"}},
+        {"AGE", {"created_at"}, Shape::age},
+        {"TAG", {"tag"}},
+        {"DEAD MAN", {"dead_man"}},
+        {"DETAIL", {"detail", "agent_detail"}},
     };
     context.env.out << table_of(items, columns, wall_clock_ms()).print(context.style);
     return kExitOk;
@@ -46,9 +54,13 @@ int command_machine(Context& context, const std::vector<std::string>& ids, bool 
             worst = report(context, answer.error());
             continue;
         }
-        if (context.json) answers.push_back(*std::move(answer));
-        else if (destroy) fmt::print(context.env.out, "{} is being destroyed until its provider confirms that it is gone\n", shown(id));
-        else fmt::print(context.env.out, "{} is adopted\n", shown(id));
+        if (context.json)
+            answers.push_back(*std::move(answer));
+        else if (destroy)
+            fmt::print(context.env.out, "{} is being destroyed until its provider confirms that it is gone\n",
+                       shown(id));
+        else
+            fmt::print(context.env.out, "{} is adopted\n", shown(id));
     }
     if (context.json && !answers.empty()) print_json(context, ids.size() == 1 ? answers.front() : answers);
     return worst;
@@ -67,9 +79,10 @@ void add_machine_commands(CLI::App& app, Action& chosen) {
     lister->callback([&chosen, all] { chosen = [all](Context& c) { return list(c, *all); }; });
     for (const bool destroy : {false, true}) {
         auto ids = std::make_shared<std::vector<std::string>>();
-        auto* command = machines->add_subcommand(destroy ? "destroy" : "adopt",
-                                                 destroy ? "end machines, whatever runs on them"
-                                                         : "take machines over that carry our tag but are not in the store");
+        auto* command = machines->add_subcommand(
+            destroy ? "destroy" : "adopt",
+            destroy ? "end machines, whatever runs on them"
+                    : "take machines over that carry our tag but are not in the store");
         command->fallthrough();
         command->add_option("machine", *ids, "ids of machines")->required();
         command->callback([&chosen, ids, destroy] {

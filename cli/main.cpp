@@ -16,17 +16,19 @@ namespace {
 
 std::atomic<bool> interrupted{false};
 
-void on_interrupt(int /*signal*/) { interrupted = true; }
+void on_interrupt(int /*signal*/) {
+    interrupted = true;
+}
 
 void catch_interrupt(bool caught) {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = caught ? on_interrupt : SIG_DFL;
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, nullptr);
 }
 
 int terminal_columns() {
-    struct winsize size {};
+    struct winsize size{};
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
     return 100;
 }

@@ -39,8 +39,10 @@ int print_list(Context& context, const std::string& path, const Query& query, st
     if (!answer) return report(context, answer.error());
     if (context.json) return print_json(context, *answer);
     const auto& items = list_at(*answer, "items");
-    if (items.empty()) context.env.err << empty << "\n";
-    else context.env.out << table_of(items, columns, wall_clock_ms()).print(context.style);
+    if (items.empty())
+        context.env.err << empty << "\n";
+    else
+        context.env.out << table_of(items, columns, wall_clock_ms()).print(context.style);
     return kExitOk;
 }
 
@@ -51,32 +53,48 @@ struct OfferOptions {
 
 int offers(Context& context, const OfferOptions& options) {
     static const std::vector<Column> columns{
-        {"PROVIDER", {"provider"}, Shape::text, true}, {"OFFER", {"id", "offer"}, Shape::text, true},
+        {"PROVIDER", {"provider"}, Shape::text, true},
+        {"OFFER", {"id", "offer"}, Shape::text, true},
         {"GPU", {"gpu.canonical", "gpu.provider_name", "gpu"}, Shape::text, true},
-        {"N", {"gpu_count", "gpus"}, Shape::number, true}, {"VRAM", {"vram_bytes", "gpu.memory", "vram"}, Shape::bytes},
-        {"SPOT", {"spot"}, Shape::yes}, {"$/H", {"rate", "all_in", "gpu_rate"}, Shape::dollars, true},
-        {"CPUS", {"cpus"}, Shape::number}, {"MEMORY", {"memory", "memory_bytes"}, Shape::bytes},
-        {"DOWN Mbps", {"inet_down_mbps"}, Shape::number}, {"RELIABILITY", {"reliability"}, Shape::number},
-        {"REGION", {"region", "country"}}, {"CUDA", {"cuda_max"}},
+        {"N", {"gpu_count", "gpus"}, Shape::number, true},
+        {"VRAM", {"vram_bytes", "gpu.memory", "vram"}, Shape::bytes},
+        {"SPOT", {"spot"}, Shape::yes},
+        {"$/H", {"rate", "all_in", "gpu_rate"}, Shape::dollars, true},
+        {"CPUS", {"cpus"}, Shape::number},
+        {"MEMORY", {"memory", "memory_bytes"}, Shape::bytes},
+        {"DOWN Mbps", {"inet_down_mbps"}, Shape::number},
+        {"RELIABILITY", {"reliability"}, Shape::number},
+        {"REGION", {"region", "country"}},
+        {"CUDA", {"cuda_max"}},
     };
-    return print_list(context, "/v1/offers", {{"gpu", options.gpu}, {"provider", options.provider}}, options.limit, columns,
-                      "no offers were seen yet; gpuferry providers says why");
+    return print_list(context, "/v1/offers", {{"gpu", options.gpu}, {"provider", options.provider}},
+                      options.limit, columns, "no offers were seen yet; gpuferry providers says why");
 }
 
 int gpus(Context& context) {
     static const std::vector<Column> columns{
-        {"GPU", {"name", "canonical"}, Shape::text, true}, {"VENDOR", {"vendor"}}, {"CLASS GB", {"class_gb", "vram_gb"}, Shape::number},
-        {"CC", {"compute_capability"}}, {"GB/S", {"bandwidth_gb_s", "bandwidth"}, Shape::number}, {"BF16", {"bf16"}, Shape::yes},
-        {"FP8", {"fp8"}, Shape::yes}, {"ALIASES", {"aliases"}, Shape::list},
+        {"GPU", {"name", "canonical"}, Shape::text, true},
+        {"VENDOR", {"vendor"}},
+        {"CLASS GB", {"class_gb", "vram_gb"}, Shape::number},
+        {"CC", {"compute_capability"}},
+        {"GB/S", {"bandwidth_gb_s", "bandwidth"}, Shape::number},
+        {"BF16", {"bf16"}, Shape::yes},
+        {"FP8", {"fp8"}, Shape::yes},
+        {"ALIASES", {"aliases"}, Shape::list},
     };
     return print_list(context, "/v1/gpus", {}, 10'000, columns, "the daemon has no table of GPUs");
 }
 
 int providers(Context& context) {
     static const std::vector<Column> columns{
-        {"PROVIDER", {"name"}, Shape::text, true}, {"HEALTH", {"health"}, Shape::state, true}, {"REASON", {"reason"}},
-        {"BALANCE", {"balance"}, Shape::dollars}, {"OFFERS", {"offers"}, Shape::number}, {"REJECTED", {"offers_rejected"}, Shape::number},
-        {"MACHINES", {"machines"}, Shape::number}, {"OFFERS SEEN", {"offers_at"}, Shape::age},
+        {"PROVIDER", {"name"}, Shape::text, true},
+        {"HEALTH", {"health"}, Shape::state, true},
+        {"REASON", {"reason"}},
+        {"BALANCE", {"balance"}, Shape::dollars},
+        {"OFFERS", {"offers"}, Shape::number},
+        {"REJECTED", {"offers_rejected"}, Shape::number},
+        {"MACHINES", {"machines"}, Shape::number},
+        {"OFFERS SEEN", {"offers_at"}, Shape::age},
         {"LISTED", {"listing_at"}, Shape::age},
     };
     return print_list(context, "/v1/providers", {}, 1000, columns,
@@ -90,13 +108,15 @@ struct EstimateOptions {
 };
 
 int estimate(Context& context, const EstimateOptions& options) {
-    const json body{{"model", options.model}, {"method", options.method}, {"seq", options.seq}, {"batch", options.batch}};
-    auto answer = context.client.send_json(
-        Call{.method = "POST", .path = "/v1/estimate", .body = body.dump(), .content_type = "application/json"});
+    const json body{
+        {"model", options.model}, {"method", options.method}, {"seq", options.seq}, {"batch", options.batch}};
+    auto answer = context.client.send_json(Call{
+        .method = "POST", .path = "/v1/estimate", .body = body.dump(), .content_type = "application/json"});
     if (!answer) return report(context, answer.error());
     if (context.json) return print_json(context, *answer);
     for (const auto& [key, value] : answer->items())
-        if (!value.is_structured()) fmt::print(context.env.out, "{:<16} {}\n", shown(key), shown(text_of(*answer, key)));
+        if (!value.is_structured())
+            fmt::print(context.env.out, "{:<16} {}\n", shown(key), shown(text_of(*answer, key)));
     return kExitOk;
 }
 
@@ -104,7 +124,8 @@ int estimate(Context& context, const EstimateOptions& options) {
 
 void add_market_commands(CLI::App& app, Action& chosen) {
     auto file = std::make_shared<std::string>();
-    auto* planner = app.add_subcommand("plan", "which offer a job would get now; rents nothing")->fallthrough();
+    auto* planner =
+        app.add_subcommand("plan", "which offer a job would get now; rents nothing")->fallthrough();
     planner->add_option("spec", *file, "job spec, YAML or JSON; - reads standard input")->required();
     planner->callback([&chosen, file] { chosen = [file](Context& c) { return plan(c, *file); }; });
 
@@ -112,13 +133,16 @@ void add_market_commands(CLI::App& app, Action& chosen) {
     auto* market = app.add_subcommand("offers", "what the providers would rent now")->fallthrough();
     market->add_option("--gpu", options->gpu, "only this GPU");
     market->add_option("--provider", options->provider, "only this provider");
-    market->add_option("-n,--limit", options->limit, "at most so many (default 50)")->check(CLI::Range(1, 1'000'000));
+    market->add_option("-n,--limit", options->limit, "at most so many (default 50)")
+        ->check(CLI::Range(1, 1'000'000));
     market->callback([&chosen, options] { chosen = [options](Context& c) { return offers(c, *options); }; });
 
-    app.add_subcommand("gpus", "the GPUs that gpuferry knows by name")->fallthrough()->callback([&chosen] { chosen = gpus; });
-    app.add_subcommand("providers", "health, balance and trust of each provider")->fallthrough()->callback([&chosen] {
-        chosen = providers;
+    app.add_subcommand("gpus", "the GPUs that gpuferry knows by name")->fallthrough()->callback([&chosen] {
+        chosen = gpus;
     });
+    app.add_subcommand("providers", "health, balance and trust of each provider")
+        ->fallthrough()
+        ->callback([&chosen] { chosen = providers; });
 
     auto model = std::make_shared<EstimateOptions>();
     auto* estimator = app.add_subcommand("estimate", "GPU memory that a model needs")->fallthrough();

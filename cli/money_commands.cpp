@@ -20,9 +20,11 @@ struct CostOptions {
 };
 
 int cost(Context& context, const CostOptions& options) {
-    const auto path = options.job.empty()
-                          ? "/v1/cost" + path_of({}, {{"from", options.from}, {"to", options.to}, {"group_by", options.group_by}})
-                          : path_of({"v1", "jobs", options.job, "cost"});
+    const auto path =
+        options.job.empty()
+            ? "/v1/cost" +
+                  path_of({}, {{"from", options.from}, {"to", options.to}, {"group_by", options.group_by}})
+            : path_of({"v1", "jobs", options.job, "cost"});
     auto answer = context.client.get_json(path);
     if (!answer) return report(context, answer.error());
     if (context.json) return print_json(context, *answer);
@@ -35,8 +37,12 @@ int list_budgets(Context& context) {
     if (!answer) return report(context, answer.error());
     if (context.json) return print_json(context, *answer);
     static const std::vector<Column> columns{
-        {"NAME", {"name", "id"}, Shape::text, true}, {"SCOPE", {"scope"}}, {"PERIOD", {"period"}},
-        {"SPENT", {"spent"}, Shape::dollars}, {"RESERVED", {"reserved"}, Shape::dollars}, {"LIMIT", {"limit"}, Shape::dollars},
+        {"NAME", {"name", "id"}, Shape::text, true},
+        {"SCOPE", {"scope"}},
+        {"PERIOD", {"period"}},
+        {"SPENT", {"spent"}, Shape::dollars},
+        {"RESERVED", {"reserved"}, Shape::dollars},
+        {"LIMIT", {"limit"}, Shape::dollars},
         {"HARD", {"hard"}, Shape::yes},
     };
     context.env.out << table_of(list_at(*answer, "items"), columns, wall_clock_ms()).print(context.style);
@@ -49,10 +55,13 @@ struct BudgetOptions {
 };
 
 int set_budget(Context& context, const BudgetOptions& options) {
-    const json body{{"name", options.name}, {"scope", options.scope}, {"period", options.period},
-                    {"limit", options.limit}, {"hard", options.hard}};
-    auto answer = context.client.send_json(
-        Call{.method = "POST", .path = "/v1/budgets", .body = body.dump(), .content_type = "application/json"});
+    const json body{{"name", options.name},
+                    {"scope", options.scope},
+                    {"period", options.period},
+                    {"limit", options.limit},
+                    {"hard", options.hard}};
+    auto answer = context.client.send_json(Call{
+        .method = "POST", .path = "/v1/budgets", .body = body.dump(), .content_type = "application/json"});
     if (!answer) return report(context, answer.error());
     if (context.json) return print_json(context, *answer);
     fmt::print(context.env.out, "budget {} is set\n", shown(options.name));
@@ -60,7 +69,8 @@ int set_budget(Context& context, const BudgetOptions& options) {
 }
 
 int remove_budget(Context& context, const std::string& name) {
-    auto answer = context.client.send_json(Call{.method = "DELETE", .path = path_of({"v1", "budgets", name})});
+    auto answer =
+        context.client.send_json(Call{.method = "DELETE", .path = path_of({"v1", "budgets", name})});
     if (!answer) return report(context, answer.error());
     if (context.json) return print_json(context, *answer);
     fmt::print(context.env.out, "budget {} is removed\n", shown(name));
@@ -72,13 +82,20 @@ int alerts(Context& context, bool with_cleared) {
     if (!answer) return report(context, answer.error());
     if (context.json) return print_json(context, *answer);
     static const std::vector<Column> columns{
-        {"SINCE", {"at"}, Shape::age, true}, {"SEVERITY", {"severity"}}, {"KIND", {"kind"}, Shape::text, true},
-        {"JOB", {"job"}}, {"MACHINE", {"machine"}}, {"PROVIDER", {"provider"}}, {"CLEARED", {"cleared_at"}, Shape::age},
+        {"SINCE", {"at"}, Shape::age, true},
+        {"SEVERITY", {"severity"}},
+        {"KIND", {"kind"}, Shape::text, true},
+        {"JOB", {"job"}},
+        {"MACHINE", {"machine"}},
+        {"PROVIDER", {"provider"}},
+        {"CLEARED", {"cleared_at"}, Shape::age},
         {"TEXT", {"text"}},
     };
     const auto& items = list_at(*answer, "items");
-    if (items.empty()) context.env.err << "no open alerts\n";
-    else context.env.out << table_of(items, columns, wall_clock_ms()).print(context.style);
+    if (items.empty())
+        context.env.err << "no open alerts\n";
+    else
+        context.env.out << table_of(items, columns, wall_clock_ms()).print(context.style);
     return kExitOk;
 }
 
@@ -86,7 +103,8 @@ int alerts(Context& context, bool with_cleared) {
 
 void add_money_commands(CLI::App& app, Action& chosen) {
     auto options = std::make_shared<CostOptions>();
-    auto* command = app.add_subcommand("cost", "what a job cost, or what all of it cost in a span of time")->fallthrough();
+    auto* command = app.add_subcommand("cost", "what a job cost, or what all of it cost in a span of time")
+                        ->fallthrough();
     command->add_option("job", options->job, "id of a job; without it the whole account");
     command->add_option("--from", options->from, "start, RFC 3339");
     command->add_option("--to", options->to, "end, RFC 3339");

@@ -54,10 +54,12 @@ class Sha256 {
     std::unique_ptr<EVP_MD_CTX, Free> context_{EVP_MD_CTX_new()};
 };
 
-std::string reason() { return std::strerror(errno); }
+std::string reason() {
+    return std::strerror(errno);
+}
 
-/// Opens the folder of `path` below `root`, making what is missing. Each step is taken by its own openat without following
-/// links, so that a link inside the folder cannot lead the files elsewhere.
+/// Opens the folder of `path` below `root`, making what is missing. Each step is taken by its own openat
+/// without following links, so that a link inside the folder cannot lead the files elsewhere.
 Outcome<Fd> open_parent(int root, const std::string& path) {
     Fd at(openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     std::string_view rest = path;
@@ -68,7 +70,8 @@ Outcome<Fd> open_parent(int root, const std::string& path) {
             return failed(kExitRefused, fmt::format("cannot make the folder of {}: {}", path, reason()));
         Fd next(openat(at.get(), part.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
         if (next.get() < 0)
-            return failed(kExitRefused, fmt::format("{} is not written: {} is a link or not a folder", path, part));
+            return failed(kExitRefused,
+                          fmt::format("{} is not written: {} is a link or not a folder", path, part));
         at = std::move(next);
     }
     return at;
@@ -76,8 +79,9 @@ Outcome<Fd> open_parent(int root, const std::string& path) {
 
 bool holds_already(int folder, const std::string& name, const OutputFile& file) {
     const Fd fd(openat(folder, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-    struct stat info {};
-    if (fd.get() < 0 || fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_size != file.size) return false;
+    struct stat info{};
+    if (fd.get() < 0 || fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_size != file.size)
+        return false;
     Sha256 hash;
     std::array<char, 1 << 16> buffer{};
     while (true) {
@@ -106,7 +110,8 @@ Outcome<void> fetch_one(Client& client, const OutputFile& file, int folder, cons
                         const std::function<void(const OutputFile&, std::int64_t)>& progress) {
     const mode_t mode = file.executable ? 0777 : 0666;
     unlinkat(folder, temporary.c_str(), 0);  // left by a process of the same number that was killed
-    const Fd fd(openat(folder, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
+    const Fd fd(
+        openat(folder, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
     if (fd.get() < 0) return failed(kExitRefused, fmt::format("cannot write {}: {}", file.path, reason()));
     Sha256 hash;
     std::int64_t size = 0;
@@ -125,16 +130,19 @@ Outcome<void> fetch_one(Client& client, const OutputFile& file, int folder, cons
     };
     auto answer = client.send(call);
     if (!answer) return std::unexpected(std::move(answer).error());
-    if (!disk_error.empty()) return failed(kExitRefused, fmt::format("cannot write {}: {}", file.path, disk_error));
+    if (!disk_error.empty())
+        return failed(kExitRefused, fmt::format("cannot write {}: {}", file.path, disk_error));
     if (answer->status >= 300) return std::unexpected(refusal(*answer, "GET " + file.url));
     if (answer->stopped && size <= file.size) return failed(kExitRefused, "interrupted");
     if (size != file.size)
-        return failed(kExitRefused, fmt::format("{}: {} bytes came, the manifest says {}; not kept", file.path,
-                                                size > file.size ? "more" : std::to_string(size), file.size));
+        return failed(kExitRefused,
+                      fmt::format("{}: {} bytes came, the manifest says {}; not kept", file.path,
+                                  size > file.size ? "more" : std::to_string(size), file.size));
     if (const auto got = hash.hex(); got != file.sha256)
-        return failed(kExitRefused, fmt::format("{}: SHA-256 is {}, the manifest says {}; not kept", file.path, got,
-                                                file.sha256));
-    if (fsync(fd.get()) != 0) return failed(kExitRefused, fmt::format("cannot write {}: {}", file.path, reason()));
+        return failed(kExitRefused, fmt::format("{}: SHA-256 is {}, the manifest says {}; not kept",
+                                                file.path, got, file.sha256));
+    if (fsync(fd.get()) != 0)
+        return failed(kExitRefused, fmt::format("cannot write {}: {}", file.path, reason()));
     if (renameat(folder, temporary.c_str(), folder, name.c_str()) != 0)
         return failed(kExitRefused, fmt::format("cannot put {} in its place: {}", file.path, reason()));
     return {};
@@ -153,12 +161,15 @@ bool safe_relative_path(std::string_view path) {
     }
 }
 
-Outcome<Fetched> fetch_outputs(Client& client, const std::vector<OutputFile>& files, const std::string& folder,
+Outcome<Fetched> fetch_outputs(Client& client, const std::vector<OutputFile>& files,
+                               const std::string& folder,
                                const std::function<void(const OutputFile&, std::int64_t)>& progress) {
     // All names are judged before the first byte is fetched, so that a bad list leaves nothing half done.
     for (const auto& file : files)
         if (!safe_relative_path(file.path) || file.size < 0 || file.sha256.size() != 64)
-            return failed(kExitRefused, fmt::format("the list of outputs has an entry that cannot be written: \"{}\"", file.path));
+            return failed(
+                kExitRefused,
+                fmt::format("the list of outputs has an entry that cannot be written: \"{}\"", file.path));
     if (mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST)
         return failed(kExitRefused, fmt::format("cannot make {}: {}", folder, reason()));
     const Fd root(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

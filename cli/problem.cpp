@@ -53,7 +53,8 @@ std::string excerpt(const SpecShown& spec, std::int64_t line, std::int64_t colum
 }
 
 /// One complaint: `field` at `line:column`, what is wrong, what is allowed.
-std::string complaint(const json& entry, const std::string& message, const SpecShown& spec, const Style& style) {
+std::string complaint(const json& entry, const std::string& message, const SpecShown& spec,
+                      const Style& style) {
     const auto field = text_of(entry, "field");
     const auto line = whole_of(entry, "line").value_or(0);
     const auto column = whole_of(entry, "column").value_or(0);
@@ -63,7 +64,8 @@ std::string complaint(const json& entry, const std::string& message, const SpecS
         if (column > 0) where += fmt::format(":{}", column);
         where += ": ";
     } else if (line > 0) {
-        where = column > 0 ? fmt::format("line {}, column {}: ", line, column) : fmt::format("line {}: ", line);
+        where =
+            column > 0 ? fmt::format("line {}, column {}: ", line, column) : fmt::format("line {}: ", line);
     }
     std::string text = shown(where);
     if (!field.empty() && message.find(field) == std::string::npos) text += shown(field) + ": ";
@@ -87,7 +89,8 @@ std::string failure_text(const Failure& failure, const Style& style, const SpecS
     const auto problem = json::parse(failure.problem, nullptr, false);
     if (!problem.is_object()) return head + shown(failure.text) + "\n";
     std::string out;
-    if (const auto errors = problem.find("errors"); errors != problem.end() && errors->is_array() && !errors->empty()) {
+    if (const auto errors = problem.find("errors");
+        errors != problem.end() && errors->is_array() && !errors->empty()) {
         for (const auto& entry : *errors) {
             auto message = text_of(entry, "detail");
             if (message.empty()) message = text_of(entry, "message");

@@ -30,7 +30,8 @@ void ProgressBar::show(std::int64_t done) {
     const int width = std::clamp(columns_ - 50, 10, 40);
     const auto filled = static_cast<std::size_t>(part * width / 100);
     const auto bar = std::string(filled, '#') + std::string(static_cast<std::size_t>(width) - filled, '.');
-    env_.err << fmt::format("\r\x1b[K{} [{}] {:>3} % of {}", label_, bar, part, bytes_text(Bytes{total_})) << std::flush;
+    env_.err << fmt::format("\r\x1b[K{} [{}] {:>3} % of {}", label_, bar, part, bytes_text(Bytes{total_}))
+             << std::flush;
 }
 
 }  // namespace gf::cli

@@ -7,8 +7,8 @@
 
 namespace gf::cli {
 
-/// `arguments` without the program's name. Answers the exit status of exit_code.hpp, or the job's with submit --wait.
-/// Never throws.
+/// `arguments` without the program's name. Answers the exit status of exit_code.hpp, or the job's with submit
+/// --wait. Never throws.
 int run(std::vector<std::string> arguments, Environment& env);
 
 }  // namespace gf::cli

@@ -8,13 +8,14 @@ namespace gf::cli {
 
 struct SseEvent {
     std::string name{"message"};
-    std::string id;    // the last id seen on this stream
+    std::string id;  // the last id seen on this stream
     std::string data;
 };
 
 class SseReader {
  public:
-    /// Gives each whole event to `take`; false from it, or a line above kLineBytesMax, ends the reading (answers false).
+    /// Gives each whole event to `take`; false from it, or a line above kLineBytesMax, ends the reading
+    /// (answers false).
     bool feed(std::string_view bytes, const std::function<bool(const SseEvent&)>& take);
 
     static constexpr std::size_t kLineBytesMax = 16 << 20;

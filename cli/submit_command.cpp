@@ -1,4 +1,5 @@
-// submit: packs the code, hands the spec in exactly once, says which offer the job got, and follows or waits if told.
+// submit: packs the code, hands the spec in exactly once, says which offer the job got, and follows or waits
+// if told.
 #include <fmt/core.h>
 #include <fmt/ostream.h>
 #include <openssl/rand.h>
@@ -36,7 +37,8 @@ std::string fresh_key() {
 }
 
 /// The same key goes with every try, so that a try whose answer was lost and its repetition make one job.
-Outcome<json> hand_in(Context& context, const SpecFile& spec, const std::string& text, const std::string& key) {
+Outcome<json> hand_in(Context& context, const SpecFile& spec, const std::string& text,
+                      const std::string& key) {
     Call post{.method = "POST",
               .path = "/v1/jobs",
               .body = text,
@@ -48,18 +50,25 @@ Outcome<json> hand_in(Context& context, const SpecFile& spec, const std::string&
         if (answer) return answer;
         const auto& failure = answer.error();
         const bool lost = failure.status == 0 && failure.exit_code != kExitUnexpected;
-        const bool later = failure.status == 503 || failure.status == 502 || failure.status == 504 || failure.status == 429;
-        // Nobody listens: nothing was handed in, and waiting for a daemon to be started is not what was asked.
-        const bool nobody = failure.exit_code == kExitConnection && attempt == 1 && failure.text.starts_with("no daemon");
+        const bool later =
+            failure.status == 503 || failure.status == 502 || failure.status == 504 || failure.status == 429;
+        // Nobody listens: nothing was handed in, and waiting for a daemon to be started is not what was
+        // asked.
+        const bool nobody =
+            failure.exit_code == kExitConnection && attempt == 1 && failure.text.starts_with("no daemon");
         if (attempt == kTries || nobody || !(lost || later) || was_interrupted(context.env)) {
             if (!lost || nobody) return answer;
             auto unsure = failure;
             unsure.text += fmt::format(
-                "; whether the job was stored is not known. To ask again without making a second one: --idempotency-key {}", key);
+                "; whether the job was stored is not known. To ask again without making a second one: "
+                "--idempotency-key {}",
+                key);
             return std::unexpected(std::move(unsure));
         }
-        const auto wait = std::max<std::chrono::milliseconds>(pause, std::chrono::seconds{failure.retry_after_s});
-        fmt::print(context.env.err, "{}; trying again in {} s\n", shown(failure.text), (wait.count() + 999) / 1000);
+        const auto wait =
+            std::max<std::chrono::milliseconds>(pause, std::chrono::seconds{failure.retry_after_s});
+        fmt::print(context.env.err, "{}; trying again in {} s\n", shown(failure.text),
+                   (wait.count() + 999) / 1000);
         context.env.sleep(wait);
         pause = std::min<std::chrono::milliseconds>(pause * 2, 8s);
     }
@@ -91,11 +100,15 @@ int submit(Context& context, const SubmitOptions& options) {
     auto text = spec_to_send(context, *spec, true);
     if (!text) return report(context, text.error(), spec->shown);
     const auto key = options.key.empty() ? fresh_key() : options.key;
-    if (key.empty()) return report(context, {.exit_code = kExitRefused, .text = "no random bytes for the idempotency key"});
+    if (key.empty())
+        return report(context,
+                      {.exit_code = kExitRefused, .text = "no random bytes for the idempotency key"});
     auto job = hand_in(context, *spec, *text, key);
     if (!job) return report(context, job.error(), spec->shown);
     const auto id = text_of(*job, "id");
-    if (id.empty()) return report(context, {.exit_code = kExitUnexpected, .text = "the daemon answered without a job id"});
+    if (id.empty())
+        return report(context,
+                      {.exit_code = kExitUnexpected, .text = "the daemon answered without a job id"});
     const bool stays = options.follow || options.wait;
     if (context.json) {
         if (!stays) return print_json(context, *job);
@@ -119,13 +132,16 @@ void add_submit_command(CLI::App& app, Action& chosen) {
     auto options = std::make_shared<SubmitOptions>();
     auto* command = app.add_subcommand("submit", "hand a job in")->fallthrough();
     command->add_option("spec", options->spec, "job spec, YAML or JSON; - reads standard input")->required();
-    command->add_flag("-f,--follow", options->follow, "show its output until it ends; Ctrl-C detaches, the job goes on");
-    command->add_flag("-w,--wait", options->wait, "wait for its end; the exit status is the job's, 128+n after signal n");
+    command->add_flag("-f,--follow", options->follow,
+                      "show its output until it ends; Ctrl-C detaches, the job goes on");
+    command->add_flag("-w,--wait", options->wait,
+                      "wait for its end; the exit status is the job's, 128+n after signal n");
     command->add_flag("-d,--detach", options->detach, "print the id only, without waiting for an offer");
     command->add_option("--idempotency-key", options->key, "hand in at most once under this key")
         ->check([](const std::string& text) {
-            const bool plain = !text.empty() && text.size() <= 200 &&
-                               std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
+            const bool plain =
+                !text.empty() && text.size() <= 200 &&
+                std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
             return plain ? std::string{} : std::string{"a key has 1 to 200 printable ASCII characters"};
         });
     command->callback([&chosen, options] { chosen = [options](Context& c) { return submit(c, *options); }; });

@@ -18,7 +18,10 @@ Decoded decode(std::string_view text) {
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
     const unsigned first = byte(0);
     if (first < 0x80) return {first, 1};
-    const std::size_t size = first >= 0xF0 && first < 0xF5 ? 4U : first >= 0xE0 ? 3U : first >= 0xC2 ? 2U : 0U;
+    const std::size_t size = first >= 0xF0 && first < 0xF5 ? 4U
+                             : first >= 0xE0               ? 3U
+                             : first >= 0xC2               ? 2U
+                                                           : 0U;
     if (size == 0 || first > 0xF4 || text.size() < size) return {};
     char32_t code = first & (0x7FU >> size);
     for (std::size_t i = 1; i < size; ++i) {
@@ -31,14 +34,16 @@ Decoded decode(std::string_view text) {
 }
 
 bool changes_the_terminal(char32_t c) {
-    return c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x200E && c <= 0x200F) || (c >= 0x202A && c <= 0x202E) ||
-           (c >= 0x2066 && c <= 0x2069) || c == 0x2028 || c == 0x2029 || c == 0xFEFF;
+    return c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x200E && c <= 0x200F) ||
+           (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069) || c == 0x2028 || c == 0x2029 ||
+           c == 0xFEFF;
 }
 
 int width_of(char32_t c) {
     if ((c >= 0x300 && c <= 0x36F) || (c >= 0x200B && c <= 0x200D) || (c >= 0xFE00 && c <= 0xFE0F)) return 0;
-    const bool wide = (c >= 0x1100 && c <= 0x115F) || (c >= 0x2E80 && c <= 0xA4CF) || (c >= 0xAC00 && c <= 0xD7A3) ||
-                      (c >= 0xF900 && c <= 0xFAFF) || (c >= 0xFE30 && c <= 0xFE6F) || (c >= 0xFF00 && c <= 0xFF60) ||
+    const bool wide = (c >= 0x1100 && c <= 0x115F) || (c >= 0x2E80 && c <= 0xA4CF) ||
+                      (c >= 0xAC00 && c <= 0xD7A3) || (c >= 0xF900 && c <= 0xFAFF) ||
+                      (c >= 0xFE30 && c <= 0xFE6F) || (c >= 0xFF00 && c <= 0xFF60) ||
                       (c >= 0x1F300 && c <= 0x1FAFF) || (c >= 0x20000 && c <= 0x3FFFD);
     return wide ? 2 : 1;
 }
@@ -71,12 +76,23 @@ std::string Style::paint(Colour colour, std::string_view text) const {
     if (!colour_ || colour == Colour::none) return std::string(text);
     const char* code = "0";
     switch (colour) {
-        case Colour::none: break;
-        case Colour::good: code = "32"; break;
-        case Colour::warn: code = "33"; break;
-        case Colour::bad: code = "31"; break;
-        case Colour::dim: code = "2"; break;
-        case Colour::strong: code = "1"; break;
+        case Colour::none:
+            break;
+        case Colour::good:
+            code = "32";
+            break;
+        case Colour::warn:
+            code = "33";
+            break;
+        case Colour::bad:
+            code = "31";
+            break;
+        case Colour::dim:
+            code = "2";
+            break;
+        case Colour::strong:
+            code = "1";
+            break;
     }
     return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
 }
@@ -91,9 +107,12 @@ std::string shown(std::string_view text) {
             text.remove_prefix(1);
             continue;
         }
-        if (!changes_the_terminal(d.code)) safe += text.substr(0, d.size);
-        else if (d.code < 0x100) safe += fmt::format("\\x{:02x}", static_cast<std::uint32_t>(d.code));
-        else safe += fmt::format("\\u{{{:x}}}", static_cast<std::uint32_t>(d.code));
+        if (!changes_the_terminal(d.code))
+            safe += text.substr(0, d.size);
+        else if (d.code < 0x100)
+            safe += fmt::format("\\x{:02x}", static_cast<std::uint32_t>(d.code));
+        else
+            safe += fmt::format("\\u{{{:x}}}", static_cast<std::uint32_t>(d.code));
         text.remove_prefix(d.size);
     }
     return safe;
@@ -138,7 +157,8 @@ std::string Table::print(const Style& style) const {
         std::string text;
         for (std::size_t c = 0; c < columns; ++c) {
             const auto cell = fitted(cell_of(c), widths[c]);
-            const auto pad = std::string(static_cast<std::size_t>(std::max(0, widths[c] - display_width(cell))), ' ');
+            const auto pad =
+                std::string(static_cast<std::size_t>(std::max(0, widths[c] - display_width(cell))), ' ');
             const bool last = c + 1 == columns;
             if (right[c]) text += pad;
             text += style.paint(colour_of(c), cell);

@@ -1,5 +1,6 @@
-// Tables and colour for people. Colour and fitting to the width only where a terminal is there and NO_COLOR is not set;
-// into a pipe the same cells go out plain, two spaces apart, so that they can be cut with ordinary tools.
+// Tables and colour for people. Colour and fitting to the width only where a terminal is there and NO_COLOR
+// is not set; into a pipe the same cells go out plain, two spaces apart, so that they can be cut with
+// ordinary tools.
 #pragma once
 #include <string>
 #include <string_view>
@@ -24,8 +25,8 @@ class Style {
     int columns_;
 };
 
-/// Text from elsewhere, made safe for a terminal: control characters and the marks that turn the writing direction are
-/// shown as \xNN or \u{NNNN}; bytes that are not UTF-8 as \xNN.
+/// Text from elsewhere, made safe for a terminal: control characters and the marks that turn the writing
+/// direction are shown as \xNN or \u{NNNN}; bytes that are not UTF-8 as \xNN.
 [[nodiscard]] std::string shown(std::string_view text);
 
 /// Columns that the text takes on a terminal; wide East Asian characters and most emoji take two.

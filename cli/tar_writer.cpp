@@ -16,7 +16,8 @@ namespace gf::cli {
 namespace {
 
 constexpr std::int64_t kBlock = 512;
-constexpr std::int64_t kOctalSizeMax = 077777777777;  // what the 11 octal digits of ustar hold: 8 GiB less one
+constexpr std::int64_t kOctalSizeMax =
+    077777777777;  // what the 11 octal digits of ustar hold: 8 GiB less one
 
 /// A ustar head. Offsets and lengths are those of POSIX.1-2017, pax, "ustar Interchange Format".
 struct Head {
@@ -96,7 +97,8 @@ Outcome<void> TarWriter::pad() {
     return over == 0 ? Outcome<void>{} : put(std::string(static_cast<std::size_t>(kBlock - over), '\0'));
 }
 
-Outcome<void> TarWriter::header(const TarEntry& entry, char type, const std::string& name, const std::string& target) {
+Outcome<void> TarWriter::header(const TarEntry& entry, char type, const std::string& name,
+                                const std::string& target) {
     Head head;
     const auto split = name.size() > 100 ? ustar_split(name) : std::string::npos;
     if (split == std::string::npos) {
@@ -129,7 +131,8 @@ Outcome<void> TarWriter::begin(const TarEntry& entry) {
     if (entry.target.size() > 100) pax += pax_record("linkpath", entry.target);
     if (entry.size > kOctalSizeMax) pax += pax_record("size", std::to_string(entry.size));
     if (!pax.empty()) {
-        const TarEntry extension{.name = {}, .mtime_s = entry.mtime_s, .size = static_cast<std::int64_t>(pax.size())};
+        const TarEntry extension{
+            .name = {}, .mtime_s = entry.mtime_s, .size = static_cast<std::int64_t>(pax.size())};
         if (auto ok = header(extension, 'x', "pax/" + name.substr(0, 90), {}); !ok) return ok;
         if (auto ok = put(pax); !ok) return ok;
         if (auto ok = pad(); !ok) return ok;

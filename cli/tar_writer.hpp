@@ -1,6 +1,7 @@
-// Writes a tar file (POSIX ustar, with pax headers for what ustar cannot say) and hashes it on the way. The same entries
-// with the same times give the same bytes: no owner, no user name, permissions reduced to 0644 and 0755. Own code,
-// because the order, the times and the permissions must not depend on a tar program of the machine.
+// Writes a tar file (POSIX ustar, with pax headers for what ustar cannot say) and hashes it on the way. The
+// same entries with the same times give the same bytes: no owner, no user name, permissions reduced to 0644
+// and 0755. Own code, because the order, the times and the permissions must not depend on a tar program of
+// the machine.
 #pragma once
 #include <cstdint>
 #include <cstdio>
@@ -15,12 +16,12 @@ namespace gf::cli {
 enum class TarKind : std::uint8_t { file, directory, link };
 
 struct TarEntry {
-    std::string name;           // relative, "/" between parts, no "..": the caller has checked it
+    std::string name;  // relative, "/" between parts, no "..": the caller has checked it
     TarKind kind{TarKind::file};
     bool executable{false};
     std::int64_t mtime_s{0};
-    std::int64_t size{0};       // of a file
-    std::string target;         // of a link
+    std::int64_t size{0};  // of a file
+    std::string target;    // of a link
 };
 
 class TarWriter {
@@ -44,10 +45,11 @@ class TarWriter {
     explicit TarWriter(std::unique_ptr<Out> out);
     Outcome<void> put(std::string_view bytes);
     Outcome<void> pad();
-    Outcome<void> header(const TarEntry& entry, char type, const std::string& name, const std::string& target);
+    Outcome<void> header(const TarEntry& entry, char type, const std::string& name,
+                         const std::string& target);
     std::unique_ptr<Out> out_;
     std::int64_t bytes_{0};
-    std::int64_t left_{0};      // of the open file's bytes
+    std::int64_t left_{0};  // of the open file's bytes
 };
 
 }  // namespace gf::cli

@@ -53,7 +53,9 @@ TEST_CASE("in a git work tree git says what is sent: tracked and untracked, not 
     folder.write("deleted.py", "1");
     folder.write(".gitignore", "*.ckpt\n");
     folder.write("sub/forced.ckpt", "tracked although ignored");
-    shell(folder.path(), "git add -f tracked.py deleted.py .gitignore sub/forced.ckpt && git commit -q -m x && rm deleted.py");
+    shell(
+        folder.path(),
+        "git add -f tracked.py deleted.py .gitignore sub/forced.ckpt && git commit -q -m x && rm deleted.py");
     folder.write("new \xc3\xa4\n.py", "an untracked file with a line break in its name");
     folder.write("model.ckpt", "ignored");
     const auto listing = list_code(folder.path());
@@ -140,5 +142,6 @@ TEST_CASE("what is no folder, or an empty one, is refused in plain words") {
     CHECK(list_code(file).error().text.find("is not a folder") != std::string::npos);
     CHECK(list_code(folder.path() + "/none").error().text.find("No such file") != std::string::npos);
     fs::create_directory(folder.path() + "/empty");
-    CHECK(pack_code(folder.path() + "/empty", folder.path() + "/t").error().text.find("nothing to send") != std::string::npos);
+    CHECK(pack_code(folder.path() + "/empty", folder.path() + "/t").error().text.find("nothing to send") !=
+          std::string::npos);
 }

@@ -14,7 +14,7 @@ struct Ran {
 };
 
 struct RunOptions {
-    std::string url;                                // added as GPUFERRY_URL; empty = none
+    std::string url;  // added as GPUFERRY_URL; empty = none
     std::map<std::string, std::string> variables;
     std::string in;
     bool terminal{false};

@@ -11,7 +11,9 @@ using namespace gf::test;
 
 namespace {
 
-bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool holds(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
 
 /// Answers everything with one status and body.
 ScriptedServer::Script always(int status, std::string body, std::string type = "application/json",
@@ -34,10 +36,12 @@ TEST_CASE("the exit status says whose trouble it was") {
         {"fine", always(200, R"({"items":[]})"), 0, "no jobs"},
         {"bad request", always(400, R"({"detail":"unknown query key"})", kProblem), 1, "unknown query key"},
         {"no token", always(401, R"({"detail":"a token is needed"})", kProblem), 121, "a token is needed"},
-        {"role too small", always(403, R"({"detail":"role viewer may not"})", kProblem), 121, "role viewer may not"},
+        {"role too small", always(403, R"({"detail":"role viewer may not"})", kProblem), 121,
+         "role viewer may not"},
         {"not found", always(404, R"({"detail":"no such job"})", kProblem), 1, "no such job"},
         {"later issue", always(501, R"({"detail":"not yet: budgets"})", kProblem), 1, "not yet: budgets"},
-        {"busy", always(503, R"({"detail":"busy"})", kProblem, {{"Retry-After", "2"}}), 1, "try again in 2 s"},
+        {"busy", always(503, R"({"detail":"busy"})", kProblem, {{"Retry-After", "2"}}), 1,
+         "try again in 2 s"},
         {"disk full", always(507, R"({"detail":"the disk is full"})", kProblem), 1, "the disk is full"},
         {"error without a body", always(500, "", "text/plain"), 1, "HTTP 500"},
         {"a proxy's page", always(200, "<html>hello</html>", "text/html"), 123, "not JSON"},
@@ -45,12 +49,19 @@ TEST_CASE("the exit status says whose trouble it was") {
         {"a list that is none", always(200, R"({"items":{}})"), 123, "without a list"},
         {"a bare value", always(200, "3"), 123, "without a list"},
         {"redirect", always(302, "", "text/plain", {{"Location", "http://127.0.0.1:1/"}}), 123, "HTTP 302"},
-        {"not HTTP", [](const Request&, Wire& wire) { wire.raw("SSH-2.0-OpenSSH_9.2\r\n"); wire.cut(); }, 123, "not a gpuferry daemon"},
+        {"not HTTP",
+         [](const Request&, Wire& wire) {
+             wire.raw("SSH-2.0-OpenSSH_9.2\r\n");
+             wire.cut();
+         },
+         123, "not a gpuferry daemon"},
         {"cut at once", [](const Request&, Wire& wire) { wire.cut(); }, 120, ""},
-        {"cut in the body", [](const Request&, Wire& wire) {
+        {"cut in the body",
+         [](const Request&, Wire& wire) {
              wire.raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"items\":");
              wire.cut();
-         }, 120, ""},
+         },
+         120, ""},
     };
     for (const auto& row : rows) {
         CAPTURE(row.what);
@@ -65,7 +76,9 @@ TEST_CASE("the exit status says whose trouble it was") {
 TEST_CASE("nobody there is 120, by TCP and by socket, and says what to do") {
     const TemporaryFolder folder;
     std::string url;
-    { url = ScriptedServer(always(200, "")).url(); }  // its port is free again
+    {
+        url = ScriptedServer(always(200, "")).url();
+    }  // its port is free again
     CHECK(run_command({"ps"}, {.url = url}).status == 120);
     const auto missing = run_command({"ps"}, {.url = "unix:" + folder.path() + "/none.sock"});
     CHECK(missing.status == 120);
@@ -77,8 +90,10 @@ TEST_CASE("nobody there is 120, by TCP and by socket, and says what to do") {
 
 TEST_CASE("a unix socket serves like a port") {
     const TemporaryFolder folder;
-    const ScriptedServer server(always(200, R"({"items":[{"id":"job_1","name":"n","state":"running"}]})"), folder.path() + "/s");
-    const auto ran = run_command({"ps"}, {.url = server.url(), .variables = {{"http_proxy", "http://127.0.0.1:1"}}});
+    const ScriptedServer server(always(200, R"({"items":[{"id":"job_1","name":"n","state":"running"}]})"),
+                                folder.path() + "/s");
+    const auto ran =
+        run_command({"ps"}, {.url = server.url(), .variables = {{"http_proxy", "http://127.0.0.1:1"}}});
     CHECK(ran.status == 0);
     CHECK(holds(ran.out, "job_1"));
 }
@@ -86,9 +101,19 @@ TEST_CASE("a unix socket serves like a port") {
 TEST_CASE("wrong usage is 2 and asks the daemon nothing") {
     const ScriptedServer server(always(200, "{}"));
     const std::vector<std::vector<std::string>> rows{
-        {}, {"fly"}, {"show"}, {"ps", "--limit", "0"}, {"ps", "--nope"}, {"logs", "job_1", "--offset", "-1"}, {"machines", "burn"},
-        {"token"}, {"token", "create"}, {"token", "create", "x", "--role", "king"}, {"ps", "--token", "gft_abc"},
-        {"submit", "x.yaml", "--idempotency-key", "with space"}, {"ps", "--url", "ferry"},
+        {},
+        {"fly"},
+        {"show"},
+        {"ps", "--limit", "0"},
+        {"ps", "--nope"},
+        {"logs", "job_1", "--offset", "-1"},
+        {"machines", "burn"},
+        {"token"},
+        {"token", "create"},
+        {"token", "create", "x", "--role", "king"},
+        {"ps", "--token", "gft_abc"},
+        {"submit", "x.yaml", "--idempotency-key", "with space"},
+        {"ps", "--url", "ferry"},
     };
     for (const auto& row : rows) {
         const auto ran = run_command(row, {.url = server.url()});
@@ -104,7 +129,8 @@ TEST_CASE("wrong usage is 2 and asks the daemon nothing") {
 
 TEST_CASE("the token goes into the header and nowhere else") {
     const ScriptedServer server(always(403, R"({"detail":"no"})", kProblem));
-    const auto ran = run_command({"ps"}, {.url = server.url(), .variables = {{"GPUFERRY_TOKEN", "gft_s3cret"}}});
+    const auto ran =
+        run_command({"ps"}, {.url = server.url(), .variables = {{"GPUFERRY_TOKEN", "gft_s3cret"}}});
     REQUIRE(server.seen().size() == 1);
     CHECK(server.seen()[0].headers.at("authorization") == "Bearer gft_s3cret");
     CHECK_FALSE(holds(server.seen()[0].target, "s3cret"));
@@ -117,14 +143,18 @@ TEST_CASE("each command asks for what the API serves") {
         std::string method, target;
     };
     const Row rows[] = {
-        {{"ps", "--state", "running", "--project", "a b"}, "GET", "/v1/jobs?state=running&project=a%20b&limit=50"},
+        {{"ps", "--state", "running", "--project", "a b"},
+         "GET",
+         "/v1/jobs?state=running&project=a%20b&limit=50"},
         {{"cancel", "job_1"}, "POST", "/v1/jobs/job_1/cancel"},
         {{"retry", "job_1"}, "POST", "/v1/jobs/job_1/retry"},
         {{"hold", "job_1"}, "POST", "/v1/jobs/job_1/hold"},
         {{"release", "job_1"}, "POST", "/v1/jobs/job_1/release"},
         {{"explain", "job_1"}, "GET", "/v1/jobs/job_1/explain"},
         {{"events", "job_1"}, "GET", "/v1/jobs/job_1/events?limit=500"},
-        {{"logs", "job_1", "--offset", "7", "--attempt", "2"}, "GET", "/v1/jobs/job_1/logs?attempt=2&offset=7"},
+        {{"logs", "job_1", "--offset", "7", "--attempt", "2"},
+         "GET",
+         "/v1/jobs/job_1/logs?attempt=2&offset=7"},
         {{"offers", "--gpu", "RTX 4090"}, "GET", "/v1/offers?gpu=RTX%204090&limit=50"},
         {{"gpus"}, "GET", "/v1/gpus?limit=500"},
         {{"providers"}, "GET", "/v1/providers?limit=500"},
@@ -133,7 +163,8 @@ TEST_CASE("each command asks for what the API serves") {
         {{"machines", "destroy", "mch_1"}, "DELETE", "/v1/machines/mch_1"},
         {{"machines", "adopt", "mch_1"}, "POST", "/v1/machines/mch_1/adopt"},
         {{"cost", "job_1"}, "GET", "/v1/jobs/job_1/cost"},
-        {{"cost", "--from", "2026-11-01T00:00:00Z", "--group-by", "provider"}, "GET",
+        {{"cost", "--from", "2026-11-01T00:00:00Z", "--group-by", "provider"},
+         "GET",
          "/v1/cost?from=2026-11-01T00%3A00%3A00Z&group_by=provider"},
         {{"budget", "list"}, "GET", "/v1/budgets"},
         {{"budget", "remove", "month"}, "DELETE", "/v1/budgets/month"},
@@ -148,7 +179,8 @@ TEST_CASE("each command asks for what the API serves") {
         {{"show", "../tokens"}, "GET", "/v1/jobs/..%2Ftokens"},
     };
     for (const auto& row : rows) {
-        const ScriptedServer server(always(200, R"({"items":[],"total":"0.00","at_least":false,"lines":[]})"));
+        const ScriptedServer server(
+            always(200, R"({"items":[],"total":"0.00","at_least":false,"lines":[]})"));
         const auto ran = run_command(row.arguments, {.url = server.url()});
         CAPTURE(row.target);
         CAPTURE(ran.err);
@@ -161,10 +193,12 @@ TEST_CASE("each command asks for what the API serves") {
 
 TEST_CASE("--json prints what the daemon said, before or after the command") {
     const ScriptedServer server(always(200, R"({"id":"job_1","state":"running","new_field":[1]})"));
-    for (const auto& arguments : {std::vector<std::string>{"--json", "show", "job_1"}, {"show", "job_1", "--json"}}) {
+    for (const auto& arguments :
+         {std::vector<std::string>{"--json", "show", "job_1"}, {"show", "job_1", "--json"}}) {
         const auto ran = run_command(arguments, {.url = server.url()});
         CHECK(ran.status == 0);
-        CHECK(ran.out == "{\n  \"id\": \"job_1\",\n  \"new_field\": [\n    1\n  ],\n  \"state\": \"running\"\n}\n");
+        CHECK(ran.out ==
+              "{\n  \"id\": \"job_1\",\n  \"new_field\": [\n    1\n  ],\n  \"state\": \"running\"\n}\n");
     }
     const ScriptedServer refusing(always(404, R"({"detail":"no such job","status":404})", kProblem));
     const auto refused = run_command({"--json", "show", "x"}, {.url = refusing.url()});
@@ -174,8 +208,10 @@ TEST_CASE("--json prints what the daemon said, before or after the command") {
 
 TEST_CASE("lists are read to their end, page by page") {
     const ScriptedServer server([](const Request& request, Wire& wire) {
-        if (holds(request.target, "cursor=p2")) wire.reply(200, R"({"items":[{"id":"b"}],"next_cursor":null})");
-        else wire.reply(200, R"({"items":[{"id":"a"}],"next_cursor":"p2"})");
+        if (holds(request.target, "cursor=p2"))
+            wire.reply(200, R"({"items":[{"id":"b"}],"next_cursor":null})");
+        else
+            wire.reply(200, R"({"items":[{"id":"a"}],"next_cursor":"p2"})");
     });
     const auto ran = run_command({"machines"}, {.url = server.url()});
     CHECK(server.seen().size() == 2);
@@ -191,8 +227,10 @@ TEST_CASE("a server whose cursor never moves does not hold the command for ever"
 
 TEST_CASE("one refused job of several is told, and the others are still done") {
     const ScriptedServer server([](const Request& request, Wire& wire) {
-        if (holds(request.target, "job_2")) wire.reply(409, R"({"detail":"it has ended"})", kProblem);
-        else wire.reply(200, R"({"state":"stopping"})");
+        if (holds(request.target, "job_2"))
+            wire.reply(409, R"({"detail":"it has ended"})", kProblem);
+        else
+            wire.reply(200, R"({"state":"stopping"})");
     });
     const auto ran = run_command({"cancel", "job_1", "job_2", "job_3"}, {.url = server.url()});
     CHECK(ran.status == 1);
@@ -202,7 +240,8 @@ TEST_CASE("one refused job of several is told, and the others are still done") {
 }
 
 TEST_CASE("the cost table has a total, and says \"at least\" when a rate was not known") {
-    const std::string lines = R"("lines":[{"machine":"mch_1","provider":"vastai","rate":"0.40","amount":"0.21"}])";
+    const std::string lines =
+        R"("lines":[{"machine":"mch_1","provider":"vastai","rate":"0.40","amount":"0.21"}])";
     const ScriptedServer exact(always(200, R"({"total":"0.21","at_least":false,)" + lines + "}"));
     const auto sure = run_command({"cost", "job_1"}, {.url = exact.url()});
     CHECK(sure.out == "MACHINE  PROVIDER    $/H   COST\nmch_1    vastai    $0.40  $0.21\ntotal $0.21\n");
@@ -211,7 +250,8 @@ TEST_CASE("the cost table has a total, and says \"at least\" when a rate was not
 }
 
 TEST_CASE("a new token is alone on standard output") {
-    const ScriptedServer server(always(201, R"({"id":"tok_1","name":"ci","role":"submitter","token":"gft_once"})"));
+    const ScriptedServer server(
+        always(201, R"({"id":"tok_1","name":"ci","role":"submitter","token":"gft_once"})"));
     const auto ran = run_command({"token", "create", "ci"}, {.url = server.url()});
     CHECK(ran.out == "gft_once\n");
     CHECK(holds(ran.err, "shown this once"));
@@ -228,7 +268,8 @@ TEST_CASE("a secret's value is read from standard input and never printed") {
 }
 
 TEST_CASE("explain shows the offer, the price lines, the refusals by count and the near misses") {
-    const ScriptedServer server(always(200, R"({"considered":9,"chosen":{"provider":"vastai","offer":"18","gpu":"RTX 4090","gpus":1,
+    const ScriptedServer server(
+        always(200, R"({"considered":9,"chosen":{"provider":"vastai","offer":"18","gpu":"RTX 4090","gpus":1,
         "spot":true,"country":"US","rate":"0.2258","lines":[{"name":"gpu","rate":"0.2133"},{"name":"disk","rate":"0.0125"}]},
         "refused":{"too_dear":2,"vram":5},"ranked":[],
         "near_misses":[{"provider":"runpod","offer":"x","gpu":"A40","gpus":1,"spot":false,"rate":"0.44","reason":"too_dear","detail":"0.44 is over 0.40"}]})"));
@@ -246,8 +287,13 @@ TEST_CASE("explain shows the offer, the price lines, the refusals by count and t
 TEST_CASE("verify asks for one generation at a time and fails when one is broken") {
     const auto script = [](const std::string& second) {
         return [=](const Request& request, Wire& wire) {
-            if (holds(request.target, "cursor=1")) return wire.reply(200, R"({"items":[{"generation":1,"attempt":1,"step":5,"bytes":7,"state":"whole",)" + second + R"(}],"next_cursor":null})");
-            wire.reply(200, R"({"items":[{"generation":2,"attempt":1,"step":9,"bytes":7,"state":"whole","verified":"whole"}],"next_cursor":"1"})");
+            if (holds(request.target, "cursor=1"))
+                return wire.reply(
+                    200, R"({"items":[{"generation":1,"attempt":1,"step":5,"bytes":7,"state":"whole",)" +
+                             second + R"(}],"next_cursor":null})");
+            wire.reply(
+                200,
+                R"({"items":[{"generation":2,"attempt":1,"step":9,"bytes":7,"state":"whole","verified":"whole"}],"next_cursor":"1"})");
         };
     };
     const ScriptedServer good(script(R"("verified":"whole")"));
@@ -265,7 +311,8 @@ TEST_CASE("verify asks for one generation at a time and fails when one is broken
 }
 
 TEST_CASE("a name with control characters is shown harmless") {
-    const ScriptedServer server(always(200, R"({"items":[{"id":"job_1","name":"\u001b]0;x\u0007\u202e","state":"queued"}]})"));
+    const ScriptedServer server(
+        always(200, R"({"items":[{"id":"job_1","name":"\u001b]0;x\u0007\u202e","state":"queued"}]})"));
     const auto ran = run_command({"ps"}, {.url = server.url()});
     CHECK_FALSE(holds(ran.out, "\x1b"));
     CHECK(holds(ran.out, "\\x1b]0;x\\x07\\u{202e}"));
@@ -274,10 +321,14 @@ TEST_CASE("a name with control characters is shown harmless") {
 TEST_CASE("doctor says what is wrong and ends accordingly") {
     const auto script = [](const std::string& providers, int ready) {
         return [=](const Request& request, Wire& wire) {
-            if (request.path() == "/healthz") wire.reply(200, R"({"status":"ok","version":"0.1.0","time":"1994-11-06T08:49:37.000Z"})");
-            else if (request.path() == "/readyz") wire.reply(ready, "{}");
-            else if (request.path() == "/v1/providers") wire.reply(200, providers);
-            else wire.reply(200, R"({"items":[]})");
+            if (request.path() == "/healthz")
+                wire.reply(200, R"({"status":"ok","version":"0.1.0","time":"1994-11-06T08:49:37.000Z"})");
+            else if (request.path() == "/readyz")
+                wire.reply(ready, "{}");
+            else if (request.path() == "/v1/providers")
+                wire.reply(200, providers);
+            else
+                wire.reply(200, R"({"items":[]})");
         };
     };
     const ScriptedServer good(script(R"({"items":[{"name":"local","health":"ok"}]})", 200));
@@ -286,7 +337,9 @@ TEST_CASE("doctor says what is wrong and ends accordingly") {
     CHECK(holds(fine.out, "answers, 0.1.0"));
     CHECK(holds(fine.out, "warning  clock"));
     CHECK(holds(fine.out, "local: ok"));
-    const ScriptedServer bad(script(R"({"items":[{"name":"vastai","health":"launch_paused","reason":"auth","advertise_url":null}]})", 503));
+    const ScriptedServer bad(script(
+        R"({"items":[{"name":"vastai","health":"launch_paused","reason":"auth","advertise_url":null}]})",
+        503));
     const auto sick = run_command({"doctor"}, {.url = bad.url()});
     CHECK(sick.status == 1);
     CHECK(holds(sick.out, "failed   provider   vastai: launch_paused, auth"));

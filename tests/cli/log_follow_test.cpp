@@ -11,7 +11,9 @@ using namespace gf::test;
 
 namespace {
 
-bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool holds(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
 
 std::int64_t offset_in(const Request& request) {
     const auto at = request.target.find("offset=");
@@ -24,7 +26,8 @@ std::string message(std::int64_t from, std::int64_t end, const std::string& text
 }
 
 void open_stream(Wire& wire) {
-    wire.raw("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\nretry: 1000\n\n");
+    wire.raw(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\nretry: 1000\n\n");
 }
 
 void end_stream(Wire& wire, std::int64_t at) {
@@ -35,7 +38,10 @@ void end_stream(Wire& wire, std::int64_t at) {
 }  // namespace
 
 TEST_CASE("logs prints the raw bytes") {
-    const std::string bytes("a\x00\xff\xfe" "b\r\n", 7);
+    const std::string bytes(
+        "a\x00\xff\xfe"
+        "b\r\n",
+        7);
     const ScriptedServer server([&](const Request&, Wire& wire) { wire.reply(200, bytes, "text/plain"); });
     const auto ran = run_command({"logs", "job_1"}, {.url = server.url()});
     CHECK(ran.status == 0);
@@ -57,7 +63,8 @@ TEST_CASE("a followed log that is cut anywhere comes out whole, no byte twice") 
                     auto end = std::min(log.size(), at + step);
                     // The daemon never cuts inside a character.
                     while (end < log.size() && (static_cast<unsigned char>(log[end]) & 0xC0U) == 0x80U) ++end;
-                    wire.raw(message(static_cast<std::int64_t>(at), static_cast<std::int64_t>(end), log.substr(at, end - at)));
+                    wire.raw(message(static_cast<std::int64_t>(at), static_cast<std::int64_t>(end),
+                                     log.substr(at, end - at)));
                     at = end;
                 }
                 if (at == log.size()) return end_stream(wire, static_cast<std::int64_t>(at));
@@ -88,7 +95,9 @@ TEST_CASE("bytes that are no UTF-8 are fetched raw, and so is a real U+FFFD") {
     const auto end = static_cast<std::int64_t>(raw.size());
     const ScriptedServer server([&](const Request& request, Wire& wire) {
         if (!holds(request.target, "follow=1"))
-            return wire.reply(200, raw.substr(static_cast<std::size_t>(offset_in(request))) + " more that came since", "text/plain");
+            return wire.reply(
+                200, raw.substr(static_cast<std::size_t>(offset_in(request))) + " more that came since",
+                "text/plain");
         open_stream(wire);
         wire.raw(message(0, 3, "ok "));
         wire.raw(message(3, end - 5, "\xEF\xBF\xBD\xEF\xBF\xBD x \xEF\xBF\xBD"));
@@ -137,7 +146,10 @@ TEST_CASE("the follower outlives a daemon that is away, and says so once") {
 
 TEST_CASE("a follower whose daemon never comes back gives up with 120") {
     std::atomic<int> calls{0};
-    const ScriptedServer server([&](const Request&, Wire& wire) { ++calls; wire.cut(); });
+    const ScriptedServer server([&](const Request&, Wire& wire) {
+        ++calls;
+        wire.cut();
+    });
     const auto ran = run_command({"logs", "-f", "job_1"}, {.url = server.url()});
     CHECK(ran.status == 120);
     CHECK(calls > 50);
@@ -151,12 +163,39 @@ TEST_CASE("refusals and nonsense end the following") {
         int status;
     };
     const Row rows[] = {
-        {"no such job", [](const Request&, Wire& w) { w.reply(404, R"({"detail":"no"})", "application/problem+json"); }, 1},
-        {"no access", [](const Request&, Wire& w) { w.reply(401, R"({"detail":"no"})", "application/problem+json"); }, 121},
-        {"not JSON", [](const Request&, Wire& w) { open_stream(w); w.raw("id: 3\ndata: abc\n\n"); w.hang(); }, 123},
-        {"no id", [](const Request&, Wire& w) { open_stream(w); w.raw("data: {\"offset\":0,\"text\":\"abc\"}\n\n"); w.hang(); }, 123},
-        {"an id that is none", [](const Request&, Wire& w) { open_stream(w); w.raw("id: -3\ndata: {\"offset\":0,\"text\":\"a\"}\n\n"); w.hang(); }, 123},
-        {"an end before the start", [](const Request&, Wire& w) { open_stream(w); w.raw(message(9, 3, "a")); w.hang(); }, 123},
+        {"no such job",
+         [](const Request&, Wire& w) { w.reply(404, R"({"detail":"no"})", "application/problem+json"); }, 1},
+        {"no access",
+         [](const Request&, Wire& w) { w.reply(401, R"({"detail":"no"})", "application/problem+json"); },
+         121},
+        {"not JSON",
+         [](const Request&, Wire& w) {
+             open_stream(w);
+             w.raw("id: 3\ndata: abc\n\n");
+             w.hang();
+         },
+         123},
+        {"no id",
+         [](const Request&, Wire& w) {
+             open_stream(w);
+             w.raw("data: {\"offset\":0,\"text\":\"abc\"}\n\n");
+             w.hang();
+         },
+         123},
+        {"an id that is none",
+         [](const Request&, Wire& w) {
+             open_stream(w);
+             w.raw("id: -3\ndata: {\"offset\":0,\"text\":\"a\"}\n\n");
+             w.hang();
+         },
+         123},
+        {"an end before the start",
+         [](const Request&, Wire& w) {
+             open_stream(w);
+             w.raw(message(9, 3, "a"));
+             w.hang();
+         },
+         123},
     };
     for (const auto& row : rows) {
         CAPTURE(row.what);
@@ -183,6 +222,7 @@ TEST_CASE("a job and attempt are asked for as given") {
         open_stream(wire);
         end_stream(wire, 7);
     });
-    CHECK(run_command({"logs", "-f", "job_1", "--attempt", "2", "--offset", "7"}, {.url = server.url()}).status == 0);
+    CHECK(run_command({"logs", "-f", "job_1", "--attempt", "2", "--offset", "7"}, {.url = server.url()})
+              .status == 0);
     CHECK(server.seen().at(0).target == "/v1/jobs/job_1/logs?attempt=2&offset=7&follow=1&format=json");
 }

@@ -17,13 +17,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool holds(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
 
 struct Published {
     std::string path;
     std::string bytes;
-    std::string sent;      // what really comes, where that differs
-    std::string sha256;    // what the list says, where that differs
+    std::string sent;    // what really comes, where that differs
+    std::string sha256;  // what the list says, where that differs
     bool executable{false};
 };
 
@@ -34,7 +36,9 @@ ScriptedServer::Script publishing(std::vector<Published> files) {
         if (request.path() == "/v1/jobs/job_1/outputs") {
             nlohmann::json items = nlohmann::json::array();
             for (const auto& f : files)
-                items.push_back({{"path", f.path}, {"bytes", f.bytes.size()}, {"executable", f.executable},
+                items.push_back({{"path", f.path},
+                                 {"bytes", f.bytes.size()},
+                                 {"executable", f.executable},
                                  {"sha256", f.sha256.empty() ? sha256_hex(f.bytes) : f.sha256}});
             wire.reply(200, nlohmann::json{{"items", items}, {"next_cursor", nullptr}}.dump());
             return;
@@ -51,7 +55,8 @@ ScriptedServer::Script publishing(std::vector<Published> files) {
 /// Every name below a folder.
 std::vector<std::string> names_below(const std::string& folder) {
     std::vector<std::string> names;
-    for (const auto& entry : fs::recursive_directory_iterator(folder)) names.push_back(entry.path().string().substr(folder.size() + 1));
+    for (const auto& entry : fs::recursive_directory_iterator(folder))
+        names.push_back(entry.path().string().substr(folder.size() + 1));
     std::sort(names.begin(), names.end());
     return names;
 }
@@ -61,19 +66,24 @@ std::vector<std::string> names_below(const std::string& folder) {
 TEST_CASE("outputs come complete, verified and with their folders") {
     const TemporaryFolder folder;
     const std::string big(3 << 20, '\xA5');
-    const ScriptedServer server(publishing({{"out/model.bin", big, {}, {}, false}, {"run.sh", "#!/bin/sh\n", {}, {}, true}, {"empty", "", {}, {}, false}}));
+    const ScriptedServer server(publishing({{"out/model.bin", big, {}, {}, false},
+                                            {"run.sh", "#!/bin/sh\n", {}, {}, true},
+                                            {"empty", "", {}, {}, false}}));
     const auto ran = run_command({"outputs", "get", "job_1", folder.path() + "/new"}, {.url = server.url()});
     CAPTURE(ran.err);
     CHECK(ran.status == 0);
     CHECK(holds(ran.out, "3 files"));
     CHECK(read_file(folder.path() + "/new/out/model.bin") == big);
-    CHECK((fs::status(folder.path() + "/new/run.sh").permissions() & fs::perms::owner_exec) != fs::perms::none);
-    CHECK(names_below(folder.path() + "/new") == std::vector<std::string>{"empty", "out", "out/model.bin", "run.sh"});
+    CHECK((fs::status(folder.path() + "/new/run.sh").permissions() & fs::perms::owner_exec) !=
+          fs::perms::none);
+    CHECK(names_below(folder.path() + "/new") ==
+          std::vector<std::string>{"empty", "out", "out/model.bin", "run.sh"});
 
     SUBCASE("what is there already is not fetched again; what differs is replaced") {
         folder.write("new/run.sh", "changed");
         const auto before = server.seen().size();
-        const auto again = run_command({"outputs", "get", "job_1", folder.path() + "/new"}, {.url = server.url()});
+        const auto again =
+            run_command({"outputs", "get", "job_1", folder.path() + "/new"}, {.url = server.url()});
         CHECK(again.status == 0);
         CHECK(server.seen().size() == before + 2);  // the list and one file
         CHECK(read_file(folder.path() + "/new/run.sh") == "#!/bin/sh\n");
@@ -81,11 +91,13 @@ TEST_CASE("outputs come complete, verified and with their folders") {
 }
 
 TEST_CASE("a list that names a place outside the folder writes nothing at all") {
-    for (const std::string bad : {"../escaped", "/tmp/gpuferry-escaped", "a/../../escaped", "a//b", "", "."}) {
+    for (const std::string bad :
+         {"../escaped", "/tmp/gpuferry-escaped", "a/../../escaped", "a//b", "", "."}) {
         CAPTURE(bad);
         const TemporaryFolder folder;
         const ScriptedServer server(publishing({{"good", "1", {}, {}, false}, {bad, "evil", {}, {}, false}}));
-        const auto ran = run_command({"outputs", "get", "job_1", folder.path() + "/in"}, {.url = server.url()});
+        const auto ran =
+            run_command({"outputs", "get", "job_1", folder.path() + "/in"}, {.url = server.url()});
         CHECK(ran.status == 1);
         CHECK(names_below(folder.path()).empty());
     }
@@ -138,7 +150,8 @@ TEST_CASE("a connection cut in a file leaves no half file") {
     const TemporaryFolder folder;
     const ScriptedServer server([](const Request& request, Wire& wire) {
         if (request.path() == "/v1/jobs/job_1/outputs") {
-            wire.reply(200, R"({"items":[{"path":"f","bytes":5,"sha256":")" + sha256_hex("right") + R"("}]})");
+            wire.reply(200,
+                       R"({"items":[{"path":"f","bytes":5,"sha256":")" + sha256_hex("right") + R"("}]})");
             return;
         }
         wire.raw("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nri");

@@ -23,10 +23,11 @@ struct Streams {
     std::istringstream in;
     std::ostringstream out, err;
     std::map<std::string, std::string> variables;
-    Environment env{.in = in, .out = out, .err = err, .variable = [this](const char* name) -> std::optional<std::string> {
-                        const auto found = variables.find(name);
-                        return found == variables.end() ? std::nullopt : std::optional<std::string>(found->second);
-                    }};
+    Environment env{
+        .in = in, .out = out, .err = err, .variable = [this](const char* name) -> std::optional<std::string> {
+            const auto found = variables.find(name);
+            return found == variables.end() ? std::nullopt : std::optional<std::string>(found->second);
+        }};
 };
 
 }  // namespace
@@ -63,7 +64,8 @@ TEST_CASE("a table lines up, is plain in a pipe and fits a terminal") {
     wide.add({{std::string(60, 'x')}, {"y"}});
     const auto fitted = wide.print(Style(s.env));
     std::istringstream lines(fitted);
-    for (std::string line; std::getline(lines, line);) CHECK(display_width(line) <= 40 + 20);  // 20 for colour codes
+    for (std::string line; std::getline(lines, line);)
+        CHECK(display_width(line) <= 40 + 20);  // 20 for colour codes
     CHECK(fitted.find("…") != std::string::npos);
     CHECK(fitted.find("\x1b[1m") != std::string::npos);
 
@@ -73,7 +75,8 @@ TEST_CASE("a table lines up, is plain in a pipe and fits a terminal") {
 
 TEST_CASE("an event stream reads the same however it is cut") {
     const std::string stream =
-        ": hello\r\n\r\nid: 7\r\nevent: log\r\ndata: one\r\ndata: two\r\n\r\ndata:x\n\nevent: end\ndata:\n\nid: 9\n\ndata\n\n";
+        ": hello\r\n\r\nid: 7\r\nevent: log\r\ndata: one\r\ndata: two\r\n\r\ndata:x\n\nevent: "
+        "end\ndata:\n\nid: 9\n\ndata\n\n";
     const auto read = [&](std::size_t step) {
         std::vector<SseEvent> events;
         SseReader reader;
@@ -122,11 +125,35 @@ TEST_CASE("where the daemon is found") {
     const std::string long_path(120, 'p');
     const Row rows[] = {
         {"root's own folder", {}, {}, 0, "http://gpuferry", "/var/lib/gpuferry/gpuferry.sock", 0},
-        {"a user's home", {}, {{"HOME", "/home/u"}}, 1000, "http://gpuferry", "/home/u/.local/share/gpuferry/gpuferry.sock", 0},
-        {"XDG", {}, {{"HOME", "/home/u"}, {"XDG_DATA_HOME", "/x"}}, 1000, "http://gpuferry", "/x/gpuferry/gpuferry.sock", 0},
-        {"XDG must be absolute", {}, {{"HOME", "/h"}, {"XDG_DATA_HOME", "x"}}, 1000, "http://gpuferry", "/h/.local/share/gpuferry/gpuferry.sock", 0},
+        {"a user's home",
+         {},
+         {{"HOME", "/home/u"}},
+         1000,
+         "http://gpuferry",
+         "/home/u/.local/share/gpuferry/gpuferry.sock",
+         0},
+        {"XDG",
+         {},
+         {{"HOME", "/home/u"}, {"XDG_DATA_HOME", "/x"}},
+         1000,
+         "http://gpuferry",
+         "/x/gpuferry/gpuferry.sock",
+         0},
+        {"XDG must be absolute",
+         {},
+         {{"HOME", "/h"}, {"XDG_DATA_HOME", "x"}},
+         1000,
+         "http://gpuferry",
+         "/h/.local/share/gpuferry/gpuferry.sock",
+         0},
         {"variable", {}, {{"GPUFERRY_URL", "http://127.0.0.1:8470/"}}, 1, "http://127.0.0.1:8470", "", 0},
-        {"option wins", {.url = "https://ferry.example.org"}, {{"GPUFERRY_URL", "http://x"}}, 1, "https://ferry.example.org", "", 0},
+        {"option wins",
+         {.url = "https://ferry.example.org"},
+         {{"GPUFERRY_URL", "http://x"}},
+         1,
+         "https://ferry.example.org",
+         "",
+         0},
         {"socket by URL", {.url = "unix:/run/g.sock"}, {}, 1, "http://gpuferry", "/run/g.sock", 0},
         {"socket with slashes", {.url = "unix:///run/g.sock"}, {}, 1, "http://gpuferry", "/run/g.sock", 0},
         {"no scheme", {.url = "ferry.example.org"}, {}, 1, "", "", 2},
@@ -136,7 +163,13 @@ TEST_CASE("where the daemon is found") {
         {"path too long", {.url = "unix:/" + long_path}, {}, 1, "", "", 2},
         {"bare token", {.url = "http://x", .token_source = "gft_secret"}, {}, 1, "", "", 2},
         {"token variable unset", {.url = "http://x", .token_source = "env:NOPE"}, {}, 1, "", "", 2},
-        {"token with a line break", {.url = "http://x"}, {{"GPUFERRY_TOKEN", "a\r\nX-Evil: 1"}}, 1, "", "", 2},
+        {"token with a line break",
+         {.url = "http://x"},
+         {{"GPUFERRY_TOKEN", "a\r\nX-Evil: 1"}},
+         1,
+         "",
+         "",
+         2},
         {"token file missing", {.url = "http://x", .token_source = "file:/nonexistent"}, {}, 1, "", "", 2},
     };
     for (const auto& row : rows) {
@@ -157,16 +190,20 @@ TEST_CASE("where the daemon is found") {
     }
 }
 
-TEST_CASE("a token comes from a variable or a file, without its line break, and is warned about on plain HTTP") {
+TEST_CASE(
+    "a token comes from a variable or a file, without its line break, and is warned about on plain HTTP") {
     const gf::test::TemporaryFolder folder;
     const auto file = folder.write("token", "  gft_abc\n");
     Streams s;
-    CHECK(find_endpoint({.url = "https://x", .token_source = "file:" + file}, s.env)->token.reveal() == "gft_abc");
+    CHECK(find_endpoint({.url = "https://x", .token_source = "file:" + file}, s.env)->token.reveal() ==
+          "gft_abc");
     s.variables = {{"MINE", "gft_def"}};
-    const auto plain = find_endpoint({.url = "http://ferry.example.org:80", .token_source = "env:MINE"}, s.env);
+    const auto plain =
+        find_endpoint({.url = "http://ferry.example.org:80", .token_source = "env:MINE"}, s.env);
     CHECK(plain->token.reveal() == "gft_def");
     CHECK(plain->warning.find("unencrypted") != std::string::npos);
-    for (const char* quiet : {"http://127.0.0.1:1", "http://[::1]:1", "http://localhost", "https://ferry.example.org", "unix:/x"})
+    for (const char* quiet :
+         {"http://127.0.0.1:1", "http://[::1]:1", "http://localhost", "https://ferry.example.org", "unix:/x"})
         CHECK(find_endpoint({.url = quiet, .token_source = "env:MINE"}, s.env)->warning.empty());
 }
 
@@ -180,8 +217,9 @@ TEST_CASE("what a user typed stays one part of the path") {
 
 TEST_CASE("paths of outputs that must not be written") {
     for (const char* good : {"a", "a/b.txt", "..a/b..", ".hidden", "a b/ü"}) CHECK(safe_relative_path(good));
-    for (const auto& bad : std::vector<std::string>{"", "/", "/etc/passwd", "../x", "a/../../x", "a/..", ".", "./a", "a//b", "a/",
-                                                    std::string("a\0b", 3), std::string(300, 'x'), std::string(5000, '/')}) {
+    for (const auto& bad : std::vector<std::string>{"", "/", "/etc/passwd", "../x", "a/../../x", "a/..", ".",
+                                                    "./a", "a//b", "a/", std::string("a\0b", 3),
+                                                    std::string(300, 'x'), std::string(5000, '/')}) {
         CAPTURE(bad);
         CHECK_FALSE(safe_relative_path(bad));
     }
@@ -189,7 +227,8 @@ TEST_CASE("paths of outputs that must not be written") {
 
 TEST_CASE("a problem with a spec shows the line and marks the column") {
     Streams s;
-    const Failure failure{.problem = R"({"title":"Unprocessable Content","status":422,"detail":"the spec is invalid","errors":[
+    const Failure failure{
+        .problem = R"({"title":"Unprocessable Content","status":422,"detail":"the spec is invalid","errors":[
         {"field":"resources.gpus","line":3,"column":9,"message":"0 is out of range","range":"1..64"},
         {"field":"resources.gpuss","line":4,"column":3,"message":"unknown key","suggestion":"gpus"}]})"};
     const SpecShown spec{.name = "job.yaml", .text = "name: x\nresources:\n  gpus: 0\n  gpuss: 1\n"};
@@ -214,15 +253,17 @@ TEST_CASE("a problem without a place, one with a place beyond the text, and no p
     const Style style(s.env);
     CHECK(failure_text({.problem = R"({"detail":"no job job_x"})"}, style) == "error: no job job_x\n");
     CHECK(failure_text({.problem = R"({"title":"Conflict"})"}, style) == "error: Conflict\n");
-    CHECK(failure_text({.problem = R"({"errors":[{"line":99,"column":1,"message":"m"}]})"}, style, {.name = "f", .text = "a\n"}) ==
-          "error: f:99:1: m\n");
+    CHECK(failure_text({.problem = R"({"errors":[{"line":99,"column":1,"message":"m"}]})"}, style,
+                       {.name = "f", .text = "a\n"}) == "error: f:99:1: m\n");
     CHECK(failure_text({.text = "GET /: HTTP 500", .problem = "[]"}, style) == "error: GET /: HTTP 500\n");
-    CHECK(failure_text({.problem = R"({"detail":"busy"})", .retry_after_s = 3}, style) == "error: busy\ntry again in 3 s\n");
+    CHECK(failure_text({.problem = R"({"detail":"busy"})", .retry_after_s = 3}, style) ==
+          "error: busy\ntry again in 3 s\n");
     CHECK(failure_text({.problem = R"({"detail":"x\u001b[31m"})"}, style) == "error: x\\x1b[31m\n");
 }
 
 TEST_CASE("members that are missing, null or of another type are nothing, never an exception") {
-    const auto json = nlohmann::json::parse(R"({"a":{"b":{"c":"x"}},"n":null,"i":7,"big":18446744073709551615,"t":true,"l":[1]})");
+    const auto json = nlohmann::json::parse(
+        R"({"a":{"b":{"c":"x"}},"n":null,"i":7,"big":18446744073709551615,"t":true,"l":[1]})");
     CHECK(text_of(json, "a.b.c") == "x");
     CHECK(text_of(json, "a.b").empty());
     CHECK(text_of(json, "a.x.c").empty());

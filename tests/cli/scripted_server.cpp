@@ -40,15 +40,18 @@ std::string lower(std::string text) {
 void Wire::raw(std::string_view bytes) {
     while (open_ && !bytes.empty()) {
         const auto sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-        if (sent <= 0) open_ = false;
-        else bytes.remove_prefix(static_cast<std::size_t>(sent));
+        if (sent <= 0)
+            open_ = false;
+        else
+            bytes.remove_prefix(static_cast<std::size_t>(sent));
     }
 }
 
 void Wire::reply(int status, std::string_view body, std::string_view type,
                  const std::vector<std::pair<std::string, std::string>>& headers) {
     std::ostringstream head;
-    head << "HTTP/1.1 " << status << " X\r\nContent-Type: " << type << "\r\nContent-Length: " << body.size() << "\r\n";
+    head << "HTTP/1.1 " << status << " X\r\nContent-Type: " << type << "\r\nContent-Length: " << body.size()
+         << "\r\n";
     for (const auto& [name, value] : headers) head << name << ": " << value << "\r\n";
     head << "\r\n" << body;  // in one write: two would wait for each other's acknowledgement
     raw(head.str());
@@ -61,14 +64,16 @@ void Wire::hang() {
     open_ = false;
 }
 
-ScriptedServer::ScriptedServer(Script script, const std::string& socket_path) : script_(std::move(script)) {
+ScriptedServer::ScriptedServer(Script script, const std::string& socket_path, bool head_only)
+    : script_(std::move(script)), head_only_(head_only) {
     if (socket_path.empty()) {
         listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         sockaddr_in address{};
         address.sin_family = AF_INET;
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         socklen_t size = sizeof address;
-        if (bind(listener_, reinterpret_cast<sockaddr*>(&address), size) != 0) throw std::runtime_error("bind");
+        if (bind(listener_, reinterpret_cast<sockaddr*>(&address), size) != 0)
+            throw std::runtime_error("bind");
         getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
         url_ = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
     } else {
@@ -76,7 +81,8 @@ ScriptedServer::ScriptedServer(Script script, const std::string& socket_path) : 
         sockaddr_un address{};
         address.sun_family = AF_UNIX;
         std::strncpy(address.sun_path, socket_path.c_str(), sizeof address.sun_path - 1);
-        if (bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) throw std::runtime_error("bind");
+        if (bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+            throw std::runtime_error("bind");
         url_ = "unix:" + socket_path;
     }
     if (listen(listener_, 64) != 0) throw std::runtime_error("listen");
@@ -130,8 +136,9 @@ void ScriptedServer::serve(int fd) {
             while (value.starts_with(' ')) value.erase(0, 1);
             request.headers[lower(line.substr(0, colon))] = value;
         }
-        const auto length = request.headers.contains("content-length") ? std::stoul(request.headers["content-length"]) : 0;
-        while (alive && buffer.size() < length) alive = more();
+        const auto length =
+            request.headers.contains("content-length") ? std::stoul(request.headers["content-length"]) : 0;
+        while (alive && !head_only_ && buffer.size() < length) alive = more();
         if (!alive) break;
         request.body = buffer.substr(0, length);
         buffer.erase(0, length);

@@ -1,5 +1,5 @@
-// A small HTTP server for tests of the command line: it does what the test's script says, also what no real server would.
-// Listens on a free loopback port or on a unix socket; each connection has its own thread.
+// A small HTTP server for tests of the command line: it does what the test's script says, also what no real
+// server would. Listens on a free loopback port or on a unix socket; each connection has its own thread.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -43,8 +43,9 @@ class Wire {
 class ScriptedServer {
  public:
     using Script = std::function<void(const Request&, Wire&)>;
-    /// `socket_path` empty = loopback TCP.
-    explicit ScriptedServer(Script script, const std::string& socket_path = {});
+    /// `socket_path` empty = loopback TCP. `head_only`: the script runs before the body is read, which then
+    /// stays unread.
+    explicit ScriptedServer(Script script, const std::string& socket_path = {}, bool head_only = false);
     ~ScriptedServer();
     ScriptedServer(const ScriptedServer&) = delete;
     ScriptedServer& operator=(const ScriptedServer&) = delete;
@@ -60,8 +61,9 @@ class ScriptedServer {
     Script script_;
     std::string url_;
     int listener_{-1};
+    bool head_only_{false};
     std::atomic<bool> stopping_{false};
-    mutable std::mutex mutex_;          // guards seen_ and workers_
+    mutable std::mutex mutex_;  // guards seen_ and workers_
     std::vector<Request> seen_;
     std::vector<std::thread> workers_;
     std::thread acceptor_;

@@ -15,7 +15,9 @@ using namespace gf::test;
 
 namespace {
 
-bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool holds(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
 
 const std::string kProblem = "application/problem+json";
 const std::string kChosen =
@@ -26,7 +28,7 @@ class FakeDaemon {
  public:
     std::string job_json{R"({"id":"job_1","state":"running"})"};
     std::string explain_json{kChosen};
-    std::function<bool(const Request&, Wire&)> on_submit;   // true = it answered
+    std::function<bool(const Request&, Wire&)> on_submit;  // true = it answered
 
     ScriptedServer::Script script() {
         return [this](const Request& request, Wire& wire) {
@@ -35,14 +37,17 @@ class FakeDaemon {
             if (path.starts_with("/v1/blobs/")) {
                 const auto name = path.substr(10);
                 if (request.method == "HEAD") return wire.reply(blobs.contains(name) ? 200 : 404, "");
-                if (sha256_hex(request.body) != name) return wire.reply(422, R"({"detail":"wrong hash"})", kProblem);
+                if (sha256_hex(request.body) != name)
+                    return wire.reply(422, R"({"detail":"wrong hash"})", kProblem);
                 blobs[name] = request.body;
                 return wire.reply(201, "{}");
             }
             if (request.method == "POST" && path == "/v1/jobs") {
-                keys.insert(request.headers.contains("idempotency-key") ? request.headers.at("idempotency-key") : "");
+                keys.insert(
+                    request.headers.contains("idempotency-key") ? request.headers.at("idempotency-key") : "");
                 if (on_submit && on_submit(request, wire)) return;
-                return wire.reply(201, R"({"id":"job_1","state":"queued"})", "application/json", {{"Location", "/v1/jobs/job_1"}});
+                return wire.reply(201, R"({"id":"job_1","state":"queued"})", "application/json",
+                                  {{"Location", "/v1/jobs/job_1"}});
             }
             if (path == "/v1/jobs/job_1/explain") return wire.reply(200, explain_json);
             if (path == "/v1/jobs/job_1") return wire.reply(200, job_json);
@@ -80,7 +85,8 @@ TEST_CASE("submit says plainly that a job waits, and why") {
     const auto spec = folder.write("job.yaml", "name: x\nrun: echo hi\n");
     FakeDaemon daemon;
     daemon.job_json = R"({"id":"job_1","state":"queued"})";
-    daemon.explain_json = R"({"reason":"submitted","decision":{"chosen":null,"wait_reason":"no_offer_fits"}})";
+    daemon.explain_json =
+        R"({"reason":"submitted","decision":{"chosen":null,"wait_reason":"no_offer_fits"}})";
     const ScriptedServer server(daemon.script());
     const auto ran = run_command({"submit", spec}, {.url = server.url()});
     CHECK(ran.status == 0);
@@ -94,7 +100,8 @@ TEST_CASE("the content type follows the name, else the first character") {
     const auto type_of = [&](const std::string& name, const std::string& text) {
         const auto before = server.seen("POST", "/v1/jobs").size();
         const bool piped = name == "-";
-        const auto ran = run_command({"submit", "-d", piped ? name : folder.write(name, text)}, {.url = server.url(), .in = piped ? text : ""});
+        const auto ran = run_command({"submit", "-d", piped ? name : folder.write(name, text)},
+                                     {.url = server.url(), .in = piped ? text : ""});
         CHECK(ran.status == 0);
         CHECK(ran.out == "job_1\n");
         return server.seen("POST", "/v1/jobs").at(before).headers.at("content-type");
@@ -111,7 +118,8 @@ TEST_CASE("the code folder travels once, and only the value of code: changes in 
     folder.write("proj/train.py", "print(1)\n");
     folder.write("proj/.gitignore", "*.ckpt\n");
     folder.write("proj/big.ckpt", "not sent");
-    const auto spec = folder.write("job.yaml", "name: x   # a comment\ncode:  \"proj\"   # the code\nrun: python3 train.py\n");
+    const auto spec = folder.write(
+        "job.yaml", "name: x   # a comment\ncode:  \"proj\"   # the code\nrun: python3 train.py\n");
     FakeDaemon daemon;
     const ScriptedServer server(daemon.script());
     const auto first = run_command({"submit", "-d", spec}, {.url = server.url()});
@@ -135,7 +143,8 @@ TEST_CASE("the code folder travels once, and only the value of code: changes in 
     CHECK(server.seen("PUT", "/v1/blobs/").size() == 1);  // it was there already
     CHECK(server.seen("POST", "/v1/jobs").at(1).body == sent);
     // No temporary file is left behind.
-    const auto ran = run_command({"submit", "-d", spec}, {.url = server.url(), .variables = {{"TMPDIR", folder.path() + "/out"}}});
+    const auto ran = run_command({"submit", "-d", spec},
+                                 {.url = server.url(), .variables = {{"TMPDIR", folder.path() + "/out"}}});
     CHECK(ran.status == 0);
     for (const auto& entry : std::filesystem::directory_iterator(folder.path() + "/out"))
         CHECK_FALSE(holds(entry.path().string(), "gpuferry-code"));
@@ -144,7 +153,8 @@ TEST_CASE("the code folder travels once, and only the value of code: changes in 
 TEST_CASE("a code folder in a JSON spec") {
     const TemporaryFolder folder;
     folder.write("proj/train.py", "print(1)\n");
-    const auto spec = folder.write("job.json", "{\n  \"name\": \"code\",\n  \"code\": \"proj\",\n  \"run\": \"x\"\n}\n");
+    const auto spec =
+        folder.write("job.json", "{\n  \"name\": \"code\",\n  \"code\": \"proj\",\n  \"run\": \"x\"\n}\n");
     FakeDaemon daemon;
     const ScriptedServer server(daemon.script());
     const auto ran = run_command({"submit", "-d", spec}, {.url = server.url()});
@@ -152,7 +162,8 @@ TEST_CASE("a code folder in a JSON spec") {
     CHECK(ran.status == 0);
     REQUIRE(daemon.blobs.size() == 1);
     CHECK(server.seen("POST", "/v1/jobs").at(0).body ==
-          "{\n  \"name\": \"code\",\n  \"code\": \"sha256:" + daemon.blobs.begin()->first + "\",\n  \"run\": \"x\"\n}\n");
+          "{\n  \"name\": \"code\",\n  \"code\": \"sha256:" + daemon.blobs.begin()->first +
+              "\",\n  \"run\": \"x\"\n}\n");
 }
 
 TEST_CASE("a code folder that is not there is said before anything is sent") {
@@ -173,9 +184,12 @@ TEST_CASE("a lost answer is asked for again under the same key") {
     int calls = 0;
     daemon.on_submit = [&](const Request&, Wire& wire) {
         ++calls;
-        if (calls == 1) wire.cut();
-        else if (calls == 2) wire.reply(503, R"({"detail":"busy"})", kProblem, {{"Retry-After", "1"}});
-        else return false;
+        if (calls == 1)
+            wire.cut();
+        else if (calls == 2)
+            wire.reply(503, R"({"detail":"busy"})", kProblem, {{"Retry-After", "1"}});
+        else
+            return false;
         return true;
     };
     const ScriptedServer server(daemon.script());
@@ -186,7 +200,8 @@ TEST_CASE("a lost answer is asked for again under the same key") {
     CHECK(daemon.keys.size() == 1);
     CHECK(run_command({"submit", "-d", spec}, {.url = server.url()}).status == 0);
     CHECK(daemon.keys.size() == 2);  // another submit is another job
-    CHECK(run_command({"submit", "-d", spec, "--idempotency-key", "mine"}, {.url = server.url()}).status == 0);
+    CHECK(run_command({"submit", "-d", spec, "--idempotency-key", "mine"}, {.url = server.url()}).status ==
+          0);
     CHECK(daemon.keys.contains("mine"));
 }
 
@@ -194,7 +209,10 @@ TEST_CASE("when every answer is lost the key is told, so that it can be asked ag
     const TemporaryFolder folder;
     const auto spec = folder.write("job.yaml", "name: x\nrun: x\n");
     FakeDaemon daemon;
-    daemon.on_submit = [](const Request&, Wire& wire) { wire.cut(); return true; };
+    daemon.on_submit = [](const Request&, Wire& wire) {
+        wire.cut();
+        return true;
+    };
     const ScriptedServer server(daemon.script());
     const auto ran = run_command({"submit", "-d", spec}, {.url = server.url()});
     CHECK(ran.status == 120);
@@ -208,13 +226,17 @@ TEST_CASE("a refusal is final and shows the line of the user's own file") {
     const auto spec = folder.write("job.yaml", "name: x\nresources:\n  gpus: 0\nrun: x\n");
     FakeDaemon daemon;
     daemon.on_submit = [](const Request&, Wire& wire) {
-        wire.reply(422, R"({"detail":"x","errors":[{"field":"resources.gpus","line":3,"column":9,"message":"must be 1 to 64"}]})", kProblem);
+        wire.reply(
+            422,
+            R"({"detail":"x","errors":[{"field":"resources.gpus","line":3,"column":9,"message":"must be 1 to 64"}]})",
+            kProblem);
         return true;
     };
     const ScriptedServer server(daemon.script());
     const auto ran = run_command({"submit", spec}, {.url = server.url()});
     CHECK(ran.status == 1);
-    CHECK(holds(ran.err, spec + ":3:9: resources.gpus: must be 1 to 64\n    3 |   gpus: 0\n                ^\n"));
+    CHECK(holds(ran.err,
+                spec + ":3:9: resources.gpus: must be 1 to 64\n    3 |   gpus: 0\n                ^\n"));
     CHECK(server.seen("POST", "/v1/jobs").size() == 1);
 }
 
@@ -281,7 +303,8 @@ TEST_CASE("Ctrl-C while waiting detaches and says that the job goes on") {
         if (++asked == 4) interrupted = true;
         wire.reply(200, R"({"id":"job_1","state":"running"})");
     });
-    const auto ran = run_command({"submit", "--wait", spec}, {.url = server.url(), .interrupted = &interrupted});
+    const auto ran =
+        run_command({"submit", "--wait", spec}, {.url = server.url(), .interrupted = &interrupted});
     CHECK(ran.status == 0);
     CHECK(holds(ran.err, "detached; the job goes on"));
     CHECK(server.seen("POST", "/v1/jobs/job_1").empty());  // nothing was cancelled

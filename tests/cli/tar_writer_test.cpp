@@ -42,7 +42,8 @@ std::string write_tar(const std::string& path, const std::vector<Item>& items) {
 TEST_CASE("the system's tar reads back what was written, whatever the names") {
     const TemporaryFolder folder;
     const std::string deep(140, 'd');
-    const std::string name_300 = std::string(99, 'a') + "/" + std::string(99, 'b') + "/" + std::string(99, 'c') + "/end";
+    const std::string name_300 =
+        std::string(99, 'a') + "/" + std::string(99, 'b') + "/" + std::string(99, 'c') + "/end";
     const std::vector<Item> items{
         {{.name = "empty", .mtime_s = 1}, ""},
         {{.name = "a b/ü.txt", .mtime_s = 1'700'000'000}, "hello\n"},
@@ -59,15 +60,17 @@ TEST_CASE("the system's tar reads back what was written, whatever the names") {
     CHECK(sum == gf::test::sha256_hex(read_file(tar)));
 
     std::filesystem::create_directory(folder.path() + "/out");
-    REQUIRE(std::system(("tar -xf " + tar + " -C " + folder.path() + "/out 2>" + folder.path() + "/err").c_str()) == 0);
+    REQUIRE(std::system(
+                ("tar -xf " + tar + " -C " + folder.path() + "/out 2>" + folder.path() + "/err").c_str()) ==
+            0);
     CHECK(read_file(folder.path() + "/err").empty());
     for (const auto& item : items) {
         const auto path = folder.path() + "/out/" + item.entry.name;
         CAPTURE(item.entry.name);
         CHECK(std::filesystem::exists(path));
         CHECK(read_file(path) == item.bytes);
-        const bool runs = (std::filesystem::status(path).permissions() & std::filesystem::perms::owner_exec) !=
-                          std::filesystem::perms::none;
+        const bool runs = (std::filesystem::status(path).permissions() &
+                           std::filesystem::perms::owner_exec) != std::filesystem::perms::none;
         CHECK(runs == item.entry.executable);
     }
 }
