@@ -25,7 +25,8 @@ Instant ScaledClock::now() const {
 }
 
 void ScaledClock::sleep_until(Instant t) {
-    // clock_nanosleep may be cut short by a signal handler, and the scaled target is rounded; asking again settles both.
+    // clock_nanosleep may be cut short by a signal handler, and the scaled target is rounded; asking again
+    // settles both.
     for (auto left = t - now(); left > Millis{0}; left = t - now()) {
         const auto real_ms = static_cast<double>(left.count()) / scale_;
         const auto nanos = static_cast<std::int64_t>(real_ms * 1e6) + 1'000;

@@ -1,7 +1,8 @@
-// The clock that everything outside the pure core asks for the time. Three kinds: the real one, the real one at another
-// speed (one `--time-scale` for daemon, agent and simulator), and one that a test moves by hand.
+// The clock that everything outside the pure core asks for the time. Three kinds: the real one, the real one
+// at another speed (one `--time-scale` for daemon, agent and simulator), and one that a test moves by hand.
 //
-// All run on a base time plus CLOCK_BOOTTIME: never backwards, also over a suspend or a step of the wall clock.
+// All run on a base time plus CLOCK_BOOTTIME: never backwards, also over a suspend or a step of the wall
+// clock.
 #pragma once
 #include <condition_variable>
 #include <mutex>
@@ -42,11 +43,12 @@ class RealClock final : public Clock {
     ScaledClock clock_;
 };
 
-/// Moved by hand. A sleeper moves it itself by default, so that single-threaded tests of pacing run at once and can read
-/// off how long was slept; with `sleepers_wait` it blocks until another thread calls `advance`.
+/// Moved by hand. A sleeper moves it itself by default, so that single-threaded tests of pacing run at once
+/// and can read off how long was slept; with `sleepers_wait` it blocks until another thread calls `advance`.
 class ManualClock final : public Clock {
  public:
-    explicit ManualClock(Instant start, bool sleepers_wait = false) : now_(start), sleepers_wait_(sleepers_wait) {}
+    explicit ManualClock(Instant start, bool sleepers_wait = false)
+        : now_(start), sleepers_wait_(sleepers_wait) {}
     [[nodiscard]] Instant now() const override;
     void sleep_until(Instant t) override;
     void advance(Millis by);

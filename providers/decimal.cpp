@@ -14,7 +14,9 @@ std::string_view trimmed(std::string_view s) {
 
 bool says_not_finite(std::string_view s) {
     std::string low(s);
-    std::ranges::transform(low, low.begin(), [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
+    std::ranges::transform(low, low.begin(), [](char c) {
+        return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    });
     if (low.starts_with('+') || low.starts_with('-')) low.erase(0, 1);
     return low == "nan" || low == "inf" || low == "infinity";
 }

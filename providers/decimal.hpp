@@ -1,5 +1,6 @@
-// Foreign figures of money. A client keeps each as the text that came ("0.69", "1e-3", "NaN"); here it becomes
-// micro-dollars or the reason why not, once, so that an unusable price can never sort as the cheapest.
+// Foreign figures of money. A client keeps each as the text that came ("0.69", "1e-3", "NaN"); here it
+// becomes micro-dollars or the reason why not, once, so that an unusable price can never sort as the
+// cheapest.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -14,7 +14,7 @@
 namespace gf {
 namespace {
 
-constexpr std::size_t kIdleHandlesMax = 16;     // each keeps its own connections open
+constexpr std::size_t kIdleHandlesMax = 16;  // each keeps its own connections open
 constexpr std::size_t kHeaderBytesMax = 64 << 10;
 
 struct UrlDeleter {
@@ -42,7 +42,8 @@ struct Target {
 
 Target look_at(const std::string& url) {
     const std::unique_ptr<CURLU, UrlDeleter> parsed(curl_url());
-    if (curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0) != CURLUE_OK) return {.problem = "not a URL"};
+    if (curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0) != CURLUE_OK)
+        return {.problem = "not a URL"};
     const auto scheme = url_part(parsed.get(), CURLUPART_SCHEME);
     auto host = url_part(parsed.get(), CURLUPART_HOST);
     if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
@@ -52,7 +53,8 @@ Target look_at(const std::string& url) {
              .has_fragment = !url_part(parsed.get(), CURLUPART_FRAGMENT).empty()};
     if (scheme != "https" && scheme != "http") t.problem = "only https:// is allowed";
     if (scheme == "http" && !t.loopback) t.problem = "http:// is allowed for loopback addresses only";
-    if (!url_part(parsed.get(), CURLUPART_USER).empty() || !url_part(parsed.get(), CURLUPART_PASSWORD).empty())
+    if (!url_part(parsed.get(), CURLUPART_USER).empty() ||
+        !url_part(parsed.get(), CURLUPART_PASSWORD).empty())
         t.problem = "user information in a URL is not allowed";
     return t;
 }
@@ -84,7 +86,8 @@ std::size_t take_header(char* data, std::size_t size, std::size_t count, void* u
         return 0;
     }
     std::string_view line(data, bytes);
-    while (!line.empty() && (line.back() == '\n' || line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
+    while (!line.empty() && (line.back() == '\n' || line.back() == '\r' || line.back() == ' '))
+        line.remove_suffix(1);
     if (line.starts_with("HTTP/")) {
         // A new status line: what came before was an interim response (100, or a proxy's answer to CONNECT).
         r.response->headers.clear();
@@ -93,8 +96,9 @@ std::size_t take_header(char* data, std::size_t size, std::size_t count, void* u
     const auto colon = line.find(':');
     if (colon == std::string_view::npos) return bytes;
     HttpHeader h{.name = std::string(line.substr(0, colon)), .value = {}};
-    std::ranges::transform(h.name, h.name.begin(),
-                           [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
+    std::ranges::transform(h.name, h.name.begin(), [](char c) {
+        return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    });
     auto value = line.substr(colon + 1);
     while (!value.empty() && (value.front() == ' ' || value.front() == '\t')) value.remove_prefix(1);
     h.value = std::string(value);
@@ -110,12 +114,14 @@ bool add(HeaderList& list, const std::string& line) {
     return true;
 }
 
-bool has_line_break(std::string_view text) { return text.find_first_of("\r\n") != std::string_view::npos; }
+bool has_line_break(std::string_view text) {
+    return text.find_first_of("\r\n") != std::string_view::npos;
+}
 
 Delivery delivery_of(CURL* handle, CURLcode code) {
     if (code == CURLE_OK) return Delivery::answered;
-    // The time until the transfer was about to begin stays 0 when it never got that far: whatever failed before (look-up,
-    // connect, TLS, proxy) wrote nothing of the request.
+    // The time until the transfer was about to begin stays 0 when it never got that far: whatever failed
+    // before (look-up, connect, TLS, proxy) wrote nothing of the request.
     curl_off_t pretransfer = 0;
     long written = 0;
     curl_easy_getinfo(handle, CURLINFO_PRETRANSFER_TIME_T, &pretransfer);
@@ -162,7 +168,8 @@ std::optional<std::string_view> HttpResponse::header(std::string_view name) cons
     return std::nullopt;
 }
 
-HttpClient::HttpClient(HttpSettings settings) : settings_(std::move(settings)), pool_(std::make_unique<Pool>()) {
+HttpClient::HttpClient(HttpSettings settings)
+    : settings_(std::move(settings)), pool_(std::make_unique<Pool>()) {
     static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
     GF_ASSERT(ready == CURLE_OK);
 }
@@ -188,10 +195,12 @@ HttpResponse HttpClient::send(const HttpRequest& request) {
     }
     if (!request.body.empty()) built = built && add(headers, "Content-Type: application/json");
     built = built && add(headers, "Accept: application/json");
-    built = built && add(headers, "Expect:");  // a second round trip before a body of a few hundred bytes buys nothing
+    built = built &&
+            add(headers, "Expect:");  // a second round trip before a body of a few hundred bytes buys nothing
     CURL* handle = built ? pool_->take() : nullptr;
     if (handle == nullptr) {
-        response.failure = "the request could not be built: a line break in a header or key, or out of memory";
+        response.failure =
+            "the request could not be built: a line break in a header or key, or out of memory";
         return response;
     }
 

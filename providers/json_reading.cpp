@@ -10,10 +10,13 @@
 namespace gf {
 namespace {
 
-constexpr std::size_t kNumberTextMax = 300;  // a longer token, or an exponent of three digits above this, may overflow a double
+constexpr std::size_t kNumberTextMax =
+    300;  // a longer token, or an exponent of three digits above this, may overflow a double
 constexpr int kExponentMax = 290;
 
-bool in_number(char c) { return (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.' || c == 'e' || c == 'E'; }
+bool in_number(char c) {
+    return (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.' || c == 'e' || c == 'E';
+}
 
 bool may_overflow(std::string_view token) {
     if (token.size() > kNumberTextMax) return true;
@@ -27,7 +30,8 @@ bool may_overflow(std::string_view token) {
     return error == std::errc::result_out_of_range || (error == std::errc{} && exponent > kExponentMax);
 }
 
-/// The same document with numbers beyond a double put into quotes. The JSON parser refuses a whole document for one of them.
+/// The same document with numbers beyond a double put into quotes. The JSON parser refuses a whole document
+/// for one of them.
 std::string quote_huge_numbers(std::string_view json) {
     std::string out;
     std::size_t copied = 0;
@@ -72,7 +76,8 @@ Result<nlohmann::json> parse_json(std::string_view body) {
     const auto tamed = quote_huge_numbers(body);
     const auto text = tamed.empty() ? body : std::string_view(tamed);
     auto json = nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
-    if (json.is_discarded()) return fail(ErrorKind::malformed, fmt::format("expected JSON, got {}", looks_like(body)));
+    if (json.is_discarded())
+        return fail(ErrorKind::malformed, fmt::format("expected JSON, got {}", looks_like(body)));
     return json;
 }
 
@@ -90,7 +95,8 @@ const nlohmann::json* FieldReader::value(std::string_view key) const {
 }
 
 void FieldReader::wrong(std::string_view key, std::string_view expected, const nlohmann::json& found) {
-    if (!problem_) problem_ = fmt::format("{}.{}: expected {}, found {}", path_, key, expected, found.type_name());
+    if (!problem_)
+        problem_ = fmt::format("{}.{}: expected {}, found {}", path_, key, expected, found.type_name());
 }
 
 std::optional<std::string> FieldReader::text(std::string_view key) {

@@ -1,5 +1,6 @@
-// Reading foreign JSON: bodies that may be HTML, truncated or oddly typed. A missing or null field is "unknown", a wrong type is
-// an error with the field's path, and unknown fields are ignored. For the clients' .cpp files only.
+// Reading foreign JSON: bodies that may be HTML, truncated or oddly typed. A missing or null field is
+// "unknown", a wrong type is an error with the field's path, and unknown fields are ignored. For the clients'
+// .cpp files only.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,8 +12,9 @@
 
 namespace gf {
 
-/// The document, or `malformed` saying what it looks like instead ("HTML page", "truncated JSON", "empty body"). Numbers that no double can
-/// hold (1e309) are kept as texts, so that one such field does not cost the whole document.
+/// The document, or `malformed` saying what it looks like instead ("HTML page", "truncated JSON", "empty
+/// body"). Numbers that no double can hold (1e309) are kept as texts, so that one such field does not cost
+/// the whole document.
 Result<nlohmann::json> parse_json(std::string_view body);
 
 /// Reads fields of one object and remembers the first that had a wrong type.
@@ -43,8 +45,8 @@ class FieldReader {
     std::optional<std::string> problem_;
 };
 
-/// Decimal text of a JSON number exactly as a person would write the double's shortest form; the text itself for a
-/// string; nothing for anything else.
+/// Decimal text of a JSON number exactly as a person would write the double's shortest form; the text itself
+/// for a string; nothing for anything else.
 [[nodiscard]] NumberText number_text(const nlohmann::json& value);
 
 }  // namespace gf

@@ -1,5 +1,6 @@
-// When this key last proved to be good. Where a provider answers a wrong key like a missing machine, "not there" counts only
-// beside an authenticated call that succeeded within the last 60 s (DESIGN 6.2). Thread-safe.
+// When this key last proved to be good. Where a provider answers a wrong key like a missing machine, "not
+// there" counts only beside an authenticated call that succeeded within the last 60 s (DESIGN 6.2).
+// Thread-safe.
 #pragma once
 #include <atomic>
 

@@ -10,24 +10,35 @@ namespace gf {
 namespace {
 
 constexpr Millis kHintMax{std::chrono::hours{1}};
-constexpr int kWakeUpsMax = 100;  // a waiter looks again after each sleep; a 429 of another thread may have moved its slot
+constexpr int kWakeUpsMax =
+    100;  // a waiter looks again after each sleep; a 429 of another thread may have moved its slot
 
-/// Calls that a window keeps back from this urgency, at most a quarter of the quota. A search may not take the calls
-/// that ten destroys would need.
+/// Calls that a window keeps back from this urgency, at most a quarter of the quota. A search may not take
+/// the calls that ten destroys would need.
 std::int64_t reserve(Urgency u, std::int64_t quota) {
     std::int64_t calls = 0;
     switch (u) {
-        case Urgency::destroy: calls = 0; break;
-        case Urgency::machine: calls = 2; break;
-        case Urgency::listing: calls = 5; break;
-        case Urgency::search: calls = 10; break;
+        case Urgency::destroy:
+            calls = 0;
+            break;
+        case Urgency::machine:
+            calls = 2;
+            break;
+        case Urgency::listing:
+            calls = 5;
+            break;
+        case Urgency::search:
+            calls = 10;
+            break;
     }
     return quota > 0 ? std::min(calls, quota / 4) : calls;
 }
 
 std::string folded(std::string_view text) {
     std::string out(text);
-    std::ranges::transform(out, out.begin(), [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
+    std::ranges::transform(out, out.begin(), [](char c) {
+        return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    });
     return out;
 }
 
@@ -43,7 +54,8 @@ std::optional<Millis> seconds_at(std::string_view text) {
     const auto* p = end;
     if (p < text.data() + text.size() && *p == '.') {
         std::int64_t unit = 100;
-        for (++p; p < text.data() + text.size() && *p >= '0' && *p <= '9'; ++p, unit /= 10) millis += (*p - '0') * unit;
+        for (++p; p < text.data() + text.size() && *p >= '0' && *p <= '9'; ++p, unit /= 10)
+            millis += (*p - '0') * unit;
     }
     return std::min(Millis{millis}, kHintMax);
 }
@@ -80,7 +92,9 @@ std::vector<std::string_view> items(std::string_view list) {
     return out;
 }
 
-std::string_view window_name(std::string_view item) { return item.substr(0, item.find(';')); }
+std::string_view window_name(std::string_view item) {
+    return item.substr(0, item.find(';'));
+}
 
 }  // namespace
 
@@ -143,8 +157,8 @@ std::optional<Millis> Pacer::learn(std::string_view name, const HttpResponse& re
         e.backoff = Millis{0};
         return std::nullopt;
     }
-    // The interval asked for is what the text names, or at least ours; each further 429 doubles the wait. Jitter of up to a
-    // quarter keeps several daemons on one account from coming back together.
+    // The interval asked for is what the text names, or at least ours; each further 429 doubles the wait.
+    // Jitter of up to a quarter keeps several daemons on one account from coming back together.
     auto wait = std::max({e.backoff * 2, e.rule.backoff_first, Millis{1000}});
     if (const auto threshold = threshold_in(response.body)) {
         const auto interval = *threshold + *threshold / 5;
@@ -153,7 +167,8 @@ std::optional<Millis> Pacer::learn(std::string_view name, const HttpResponse& re
     }
     wait = std::min(wait, rules_.backoff_max);
     e.backoff = wait;
-    wait += Millis{static_cast<std::int64_t>(entropy_.below(static_cast<std::uint64_t>(wait.count()) / 4 + 1))};
+    wait +=
+        Millis{static_cast<std::int64_t>(entropy_.below(static_cast<std::uint64_t>(wait.count()) / 4 + 1))};
     if (const auto hint = retry_hint(response)) wait = std::max(*hint, Millis{1});
     e.blocked_until = std::max(e.blocked_until, now + wait);
     if (rules_.account_wide) account_blocked_until_ = std::max(account_blocked_until_, now + wait);
@@ -169,13 +184,15 @@ void Pacer::learn_windows(std::string_view header, std::string_view policy, Inst
         window.remaining = *remaining;
         window.resets_at = now + Seconds{*reset};
         for (const auto rule : items(policy))
-            if (window_name(rule) == window_name(item)) window.quota = parameter(rule, "q").value_or(window.quota);
+            if (window_name(rule) == window_name(item))
+                window.quota = parameter(rule, "q").value_or(window.quota);
     }
 }
 
 std::optional<Millis> retry_hint(const HttpResponse& response) {
     if (const auto header = response.header("retry-after")) {
-        // Only the form in seconds is documented anywhere; a date is not worth a parser and falls through to the text.
+        // Only the form in seconds is documented anywhere; a date is not worth a parser and falls through to
+        // the text.
         if (header->find_first_not_of("0123456789") == std::string_view::npos)
             if (const auto wait = seconds_at(*header)) return wait;
     }

@@ -1,7 +1,7 @@
 // How fast a provider may be asked. Each endpoint has a minimum interval; answers teach more: RateLimit and
-// Retry-After headers, a threshold named in a 429 text, and exponential back-off with jitter where a 429 says nothing.
-// Destroys are never delayed behind searches: endpoints queue apart, and what is left of an account-wide quota is
-// kept for the more urgent calls. Thread-safe; the clock is injected.
+// Retry-After headers, a threshold named in a 429 text, and exponential back-off with jitter where a 429 says
+// nothing. Destroys are never delayed behind searches: endpoints queue apart, and what is left of an
+// account-wide quota is kept for the more urgent calls. Thread-safe; the clock is injected.
 #pragma once
 #include <map>
 #include <mutex>
@@ -22,14 +22,14 @@ enum class Urgency : std::uint8_t { destroy, machine, listing, search };
 
 struct EndpointRule {
     std::string name;
-    Millis interval{0};            // least time between two calls
+    Millis interval{0};  // least time between two calls
     Urgency urgency{Urgency::machine};
     Millis backoff_first{Seconds{1}};  // first wait after a 429 that names none
 };
 
 struct PacerRules {
     std::vector<EndpointRule> endpoints;
-    bool account_wide{false};      // a 429 on one endpoint holds for all (one quota per account)
+    bool account_wide{false};  // a 429 on one endpoint holds for all (one quota per account)
     Millis backoff_max{Seconds{30}};
 };
 
@@ -37,8 +37,8 @@ class Pacer {
  public:
     Pacer(Clock& clock, std::uint64_t seed, PacerRules rules);
 
-    /// Blocks until a call of this endpoint may go out, and counts it. When that would take longer than `patience`
-    /// nothing is counted and the answer is `rate_limited` with the time left in `retry_after`.
+    /// Blocks until a call of this endpoint may go out, and counts it. When that would take longer than
+    /// `patience` nothing is counted and the answer is `rate_limited` with the time left in `retry_after`.
     Result<void> enter(std::string_view endpoint, Millis patience);
 
     /// Learns from the answer. For a 429 returns how long to wait before the next call of this endpoint.
@@ -47,11 +47,11 @@ class Pacer {
  private:
     struct Endpoint {
         EndpointRule rule;
-        Instant next;              // the next free slot
-        Instant blocked_until;     // after a 429
-        Millis backoff{0};         // 0 = the last answer was no 429
+        Instant next;           // the next free slot
+        Instant blocked_until;  // after a 429
+        Millis backoff{0};      // 0 = the last answer was no 429
     };
-    struct Window {                // one window of the account's quota
+    struct Window {  // one window of the account's quota
         std::int64_t quota{0};
         std::int64_t remaining{0};
         Instant resets_at;
@@ -62,14 +62,15 @@ class Pacer {
 
     Clock& clock_;
     PacerRules rules_;
-    std::mutex mutex_;             // guards everything below
+    std::mutex mutex_;  // guards everything below
     Entropy entropy_;
     std::map<std::string, Endpoint, std::less<>> endpoints_;
     std::map<std::string, Window, std::less<>> windows_;
     Instant account_blocked_until_;
 };
 
-/// Seconds named by a `Retry-After` header, or by "try again in 60 s" in a text; nothing if neither is there. At most an hour.
+/// Seconds named by a `Retry-After` header, or by "try again in 60 s" in a text; nothing if neither is there.
+/// At most an hour.
 [[nodiscard]] std::optional<Millis> retry_hint(const HttpResponse& response);
 
 }  // namespace gf

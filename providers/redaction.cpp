@@ -13,7 +13,9 @@ constexpr std::string_view kMask = "***";
 // A secret shorter than this is not searched for: masking every "1" of a text would only hide the text.
 constexpr std::size_t kSecretMin = 4;
 
-char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
+char lower(char c) {
+    return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+}
 
 void replace_all(std::string& text, std::string_view what) {
     if (what.size() < kSecretMin) return;
@@ -22,20 +24,23 @@ void replace_all(std::string& text, std::string_view what) {
 }
 
 std::size_t find_folded(std::string_view text, std::string_view word, std::size_t from) {
-    const auto it = std::search(text.begin() + static_cast<std::ptrdiff_t>(std::min(from, text.size())), text.end(),
-                                word.begin(), word.end(), [](char a, char b) { return lower(a) == b; });
+    const auto it =
+        std::search(text.begin() + static_cast<std::ptrdiff_t>(std::min(from, text.size())), text.end(),
+                    word.begin(), word.end(), [](char a, char b) { return lower(a) == b; });
     return it == text.end() ? std::string::npos : static_cast<std::size_t>(it - text.begin());
 }
 
 bool ends_value(char c) {
-    return std::isspace(static_cast<unsigned char>(c)) != 0 || c == '&' || c == '"' || c == '\'' || c == '<' ||
-           c == '>' || c == ',' || c == ';' || c == ')' || c == '}' || c == ']';
+    return std::isspace(static_cast<unsigned char>(c)) != 0 || c == '&' || c == '"' || c == '\'' ||
+           c == '<' || c == '>' || c == ',' || c == ';' || c == ')' || c == '}' || c == ']';
 }
 
-/// Masks what follows `word`, whatever mixture of `=`, `:`, quotes and blanks stands between. Where only a blank does
+/// Masks what follows `word`, whatever mixture of `=`, `:`, quotes and blanks stands between. Where only a
+/// blank does
 /// ("missing bearer token"), the next word is masked only if it looks like a credential.
 void mask_after(std::string& text, std::string_view word) {
-    for (auto at = find_folded(text, word, 0); at != std::string::npos; at = find_folded(text, word, at + 1)) {
+    for (auto at = find_folded(text, word, 0); at != std::string::npos;
+         at = find_folded(text, word, at + 1)) {
         auto from = at + word.size();
         bool separated = false;
         bool assigned = false;
@@ -49,7 +54,8 @@ void mask_after(std::string& text, std::string_view word) {
         auto to = from;
         while (to < text.size() && !ends_value(text[to])) ++to;
         const auto value = std::string_view(text).substr(from, to - from);
-        const bool credential = value.size() >= 20 || (value.size() >= 8 && value.find_first_of("0123456789") != value.npos);
+        const bool credential =
+            value.size() >= 20 || (value.size() >= 8 && value.find_first_of("0123456789") != value.npos);
         if (!value.empty() && (assigned || credential)) text.replace(from, to - from, kMask);
     }
 }
@@ -58,8 +64,8 @@ void mask_queries(std::string& text) {
     for (auto at = text.find("://"); at != std::string::npos; at = text.find("://", at + 3)) {
         auto end = at;
         auto query = std::string::npos;
-        while (end < text.size() && std::isspace(static_cast<unsigned char>(text[end])) == 0 && text[end] != '"' &&
-               text[end] != '<' && text[end] != '\'') {
+        while (end < text.size() && std::isspace(static_cast<unsigned char>(text[end])) == 0 &&
+               text[end] != '"' && text[end] != '<' && text[end] != '\'') {
             if (text[end] == '?' && query == std::string::npos) query = end;
             ++end;
         }
@@ -98,16 +104,17 @@ std::string plain(std::string_view text, std::size_t limit) {
 }  // namespace
 
 std::string shown(std::string_view text, std::span<const Secret> secrets, std::size_t limit) {
-    // The bound on what is searched keeps a hostile megabyte cheap; four times the limit leaves room for what masking
-    // removes, and a secret that straddles the bound is cut off with it by `plain` below.
+    // The bound on what is searched keeps a hostile megabyte cheap; four times the limit leaves room for what
+    // masking removes, and a secret that straddles the bound is cut off with it by `plain` below.
     std::string out(text.substr(0, limit * 4 + 4096));
     for (const auto& secret : secrets) {
         replace_all(out, secret.reveal());
         const auto encoded = url_encoded(secret.reveal());
         if (encoded != secret.reveal()) replace_all(out, encoded);
     }
-    constexpr std::array<std::string_view, 10> words{"api_key",  "apikey", "api-key", "access_token", "instance_api_key",
-                                                     "password", "secret", "bearer",  "token",        "jupyter_token"};
+    constexpr std::array<std::string_view, 10> words{
+        "api_key",  "apikey", "api-key", "access_token", "instance_api_key",
+        "password", "secret", "bearer",  "token",        "jupyter_token"};
     for (const auto word : words) mask_after(out, word);
     mask_queries(out);
     return plain(out, limit);

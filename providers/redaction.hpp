@@ -1,5 +1,5 @@
-// What a provider's words may look like in an error text, a log line or an alert. Providers echo URLs and request bodies
-// in their errors; keys, enrol tokens and registry passwords were in those.
+// What a provider's words may look like in an error text, a log line or an alert. Providers echo URLs and
+// request bodies in their errors; keys, enrol tokens and registry passwords were in those.
 #pragma once
 #include <span>
 #include <string>
@@ -11,9 +11,9 @@ namespace gf {
 
 inline constexpr std::size_t kForeignTextMax = 400;  // characters kept of a foreign text
 
-/// `text` fit to be shown: every given secret (also percent-encoded), the values after `api_key=`, `token=` and the like,
-/// bearer credentials and the query string of any URL are replaced by ***; control characters and broken UTF-8
-/// become spaces; cut at `limit` bytes.
+/// `text` fit to be shown: every given secret (also percent-encoded), the values after `api_key=`, `token=`
+/// and the like, bearer credentials and the query string of any URL are replaced by ***; control characters
+/// and broken UTF-8 become spaces; cut at `limit` bytes.
 [[nodiscard]] std::string shown(std::string_view text, std::span<const Secret> secrets = {},
                                 std::size_t limit = kForeignTextMax);
 

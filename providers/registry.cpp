@@ -20,7 +20,9 @@ std::string without_slash(std::string url) {
 std::optional<Error> bad_url(std::string_view key, const std::string& url) {
     const auto problem = base_url_problem(url);
     if (!problem) return std::nullopt;
-    return Error{.kind = ErrorKind::invalid, .message = fmt::format("{}: {}", key, *problem), .field = std::string(key)};
+    return Error{.kind = ErrorKind::invalid,
+                 .message = fmt::format("{}: {}", key, *problem),
+                 .field = std::string(key)};
 }
 
 }  // namespace
@@ -32,20 +34,24 @@ Result<ProviderSet> make_providers(const ProviderSetup& setup, Clock& clock, con
     out.http = std::make_unique<HttpClient>(std::move(http));
     if (setup.local.enabled)
         out.providers.push_back(std::make_unique<local::Adapter>(
-            local::AdapterSettings{.data_dir = setup.data_dir,
-                                   .agent = setup.local.agent,
-                                   .agent_arguments = setup.local.agent_arguments,
-                                   .market = {.electricity = setup.local.electricity, .cpu_machines = setup.local.cpu_machines},
-                                   .nvidia_smi = setup.local.nvidia_smi},
+            local::AdapterSettings{
+                .data_dir = setup.data_dir,
+                .agent = setup.local.agent,
+                .agent_arguments = setup.local.agent_arguments,
+                .market = {.electricity = setup.local.electricity, .cpu_machines = setup.local.cpu_machines},
+                .nvidia_smi = setup.local.nvidia_smi},
             clock, lookup));
     if (!setup.runpod.api_key.empty()) {
-        if (auto error = bad_url("providers.runpod.api_url", setup.runpod.api_url)) return fail(*std::move(error));
+        if (auto error = bad_url("providers.runpod.api_url", setup.runpod.api_url))
+            return fail(*std::move(error));
         if (!setup.runpod.graphql_url.empty())
-            if (auto error = bad_url("providers.runpod.graphql_url", setup.runpod.graphql_url)) return fail(*std::move(error));
+            if (auto error = bad_url("providers.runpod.graphql_url", setup.runpod.graphql_url))
+                return fail(*std::move(error));
         for (const auto& cloud : setup.runpod.clouds)
             if (cloud != "secure" && cloud != "community")
                 return fail(Error{.kind = ErrorKind::invalid,
-                                  .message = fmt::format("providers.runpod.clouds: '{}' is neither secure nor community", cloud),
+                                  .message = fmt::format(
+                                      "providers.runpod.clouds: '{}' is neither secure nor community", cloud),
                                   .field = "providers.runpod.clouds"});
         out.providers.push_back(std::make_unique<runpod::Adapter>(
             runpod::ClientSettings{.api_url = without_slash(setup.runpod.api_url),
@@ -54,9 +60,11 @@ Result<ProviderSet> make_providers(const ProviderSetup& setup, Clock& clock, con
             setup.runpod.clouds, *out.http, clock, lookup, setup.seed));
     }
     if (!setup.vastai.api_key.empty()) {
-        if (auto error = bad_url("providers.vastai.api_url", setup.vastai.api_url)) return fail(*std::move(error));
-        out.providers.push_back(std::make_unique<vastai::Adapter>(without_slash(setup.vastai.api_url), setup.vastai.api_key, *out.http,
-                                                                  clock, lookup, setup.seed + 1));
+        if (auto error = bad_url("providers.vastai.api_url", setup.vastai.api_url))
+            return fail(*std::move(error));
+        out.providers.push_back(std::make_unique<vastai::Adapter>(without_slash(setup.vastai.api_url),
+                                                                  setup.vastai.api_key, *out.http, clock,
+                                                                  lookup, setup.seed + 1));
     }
     std::ranges::sort(out.providers, {}, [](const auto& p) { return p->name(); });
     return out;

@@ -30,18 +30,18 @@ struct ProviderSetup {
     struct Local {
         bool enabled{true};
         UsdPerHour electricity;
-        std::filesystem::path agent;              // the agent's binary
+        std::filesystem::path agent;  // the agent's binary
         std::vector<std::string> agent_arguments;
-        int cpu_machines{1};                      // CPU-only machines at a time
+        int cpu_machines{1};  // CPU-only machines at a time
         std::string nvidia_smi{"nvidia-smi"};
     };
     Runpod runpod;
     Vastai vastai;
     Local local;
     std::filesystem::path data_dir;
-    std::string version{"0.1.0"};                 // for the User-Agent "gpuferry/<version>"
-    HttpSettings http;                            // its user_agent is overwritten
-    std::uint64_t seed{1};                        // of the jitter
+    std::string version{"0.1.0"};  // for the User-Agent "gpuferry/<version>"
+    HttpSettings http;             // its user_agent is overwritten
+    std::uint64_t seed{1};         // of the jitter
 };
 
 /// The adapters with what they share. Destroyed together; the clock must outlive them.
@@ -50,8 +50,8 @@ struct ProviderSet {
     std::vector<std::unique_ptr<Provider>> providers;  // sorted by name
 };
 
-/// Errors: `invalid` with the key of a URL that must not be used (plain HTTP off loopback, user information, a query) or of
-/// an unknown cloud.
+/// Errors: `invalid` with the key of a URL that must not be used (plain HTTP off loopback, user information,
+/// a query) or of an unknown cloud.
 Result<ProviderSet> make_providers(const ProviderSetup& setup, Clock& clock, const GpuLookup& lookup);
 
 }  // namespace gf

@@ -18,7 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kRecord = "machine.json";
-constexpr std::string_view kDestroyAsked = "destroy_asked";  // holds the time of the first ask, unix milliseconds
+constexpr std::string_view kDestroyAsked =
+    "destroy_asked";  // holds the time of the first ask, unix milliseconds
 constexpr std::string_view kLog = "agent.log";
 constexpr auto kLogKept = std::chrono::hours{24 * 7};
 
@@ -38,13 +39,15 @@ LaunchOutcome refusal(ErrorKind kind, std::string why) {
     return {.id = {}, .error = Error{.kind = kind, .message = "local: " + std::move(why)}, .rate = {}};
 }
 
-/// Logs of machines that are long gone. Best effort: a log that cannot be removed now is removed at a later launch.
+/// Logs of machines that are long gone. Best effort: a log that cannot be removed now is removed at a later
+/// launch.
 void sweep_old_logs(const fs::path& root) {
     std::error_code error;
     std::vector<fs::path> old;
     for (fs::directory_iterator it(root, error), end; !error && it != end; it.increment(error)) {
         std::error_code ignored;
-        if (fs::exists(it->path() / kRecord, ignored) || !is_plain_tag(it->path().filename().string())) continue;
+        if (fs::exists(it->path() / kRecord, ignored) || !is_plain_tag(it->path().filename().string()))
+            continue;
         const auto written = fs::last_write_time(it->path() / kLog, ignored);
         if (!ignored && fs::file_time_type::clock::now() - written > kLogKept) old.push_back(it->path());
     }
@@ -61,7 +64,9 @@ Adapter::Adapter(AdapterSettings settings, Clock& clock, GpuLookup lookup)
     if (!error) fs::permissions(settings_.data_dir / "local", fs::perms::owner_all, error);
 }
 
-fs::path Adapter::folder(std::string_view tag) const { return settings_.data_dir / "local" / tag; }
+fs::path Adapter::folder(std::string_view tag) const {
+    return settings_.data_dir / "local" / tag;
+}
 
 Result<std::vector<MachineFile>> Adapter::records() const {
     std::vector<MachineFile> out;
@@ -71,10 +76,13 @@ Result<std::vector<MachineFile>> Adapter::records() const {
         const auto tag = it->path().filename().string();
         if (!is_plain_tag(tag)) continue;
         auto file = read_machine_file(it->path() / kRecord);
-        if (!file) return fail(std::move(file).error());  // a listing without this machine would be a short one
+        if (!file)
+            return fail(std::move(file).error());  // a listing without this machine would be a short one
         if (*file) out.push_back(**std::move(file));
     }
-    if (error) return fail(ErrorKind::unavailable, fmt::format("local: the machines' folder cannot be read: {}", error.message()));
+    if (error)
+        return fail(ErrorKind::unavailable,
+                    fmt::format("local: the machines' folder cannot be read: {}", error.message()));
     std::ranges::sort(out, {}, &MachineFile::tag);
     return out;
 }
@@ -83,7 +91,8 @@ Result<std::vector<MachineFile>> Adapter::running() const {
     auto all = records();
     if (!all) return all;
     // A machine whose processes are not all gone still holds its cards.
-    std::erase_if(*all, [](const MachineFile& m) { return !is_alive(m.process) && tree_of(m.process, m.tag).empty(); });
+    std::erase_if(
+        *all, [](const MachineFile& m) { return !is_alive(m.process) && tree_of(m.process, m.tag).empty(); });
     return all;
 }
 
@@ -98,7 +107,8 @@ Result<OfferList> Adapter::offers(const OfferQuery& query) {
 LaunchOutcome Adapter::launch(const LaunchRequest& request) {
     const auto& tag = request.tag.get();
     if (!is_plain_tag(tag)) return refusal(ErrorKind::refused, fmt::format("'{}' cannot name a folder", tag));
-    if (!request.image.empty()) return refusal(ErrorKind::no_capacity, "jobs with an image cannot run here: there are no containers");
+    if (!request.image.empty())
+        return refusal(ErrorKind::no_capacity, "jobs with an image cannot run here: there are no containers");
     const auto cards = cards_of(request.offer.id);
     if (cards.empty() && !is_cpu_offer(request.offer.id))
         return refusal(ErrorKind::refused, fmt::format("'{}' is no offer of this machine", request.offer.id));
@@ -116,14 +126,18 @@ LaunchOutcome Adapter::launch(const LaunchRequest& request) {
         if (std::ranges::find(hardware->cards, uuid, &Card::uuid) == hardware->cards.end())
             return refusal(ErrorKind::no_capacity, fmt::format("the card {} is not there any more", uuid));
     if (::access(settings_.agent.c_str(), X_OK) != 0)
-        return refusal(ErrorKind::no_capacity, fmt::format("the agent {} cannot be executed: {}", settings_.agent.string(), std::strerror(errno)));
+        return refusal(ErrorKind::no_capacity, fmt::format("the agent {} cannot be executed: {}",
+                                                           settings_.agent.string(), std::strerror(errno)));
 
     sweep_old_logs(settings_.data_dir / "local");
     const auto own = folder(tag);
     std::error_code error;
-    if (fs::exists(own / kRecord, error)) return refusal(ErrorKind::no_capacity, fmt::format("{} exists already", tag));
+    if (fs::exists(own / kRecord, error))
+        return refusal(ErrorKind::no_capacity, fmt::format("{} exists already", tag));
     fs::create_directories(own / "workspace", error);
-    if (error) return refusal(ErrorKind::no_capacity, fmt::format("{} cannot be made: {}", own.string(), error.message()));
+    if (error)
+        return refusal(ErrorKind::no_capacity,
+                       fmt::format("{} cannot be made: {}", own.string(), error.message()));
     fs::permissions(own, fs::perms::owner_all, error);
     fs::remove(own / kDestroyAsked, error);
     const MachineFile file{.tag = tag,
@@ -146,7 +160,8 @@ LaunchOutcome Adapter::launch(const LaunchRequest& request) {
     return {.id = ProviderMachineId{tag}, .error = {}, .rate = file.rate};
 }
 
-std::map<std::string, std::string> Adapter::environment(const LaunchRequest& request, const std::vector<std::string>& gpus,
+std::map<std::string, std::string> Adapter::environment(const LaunchRequest& request,
+                                                        const std::vector<std::string>& gpus,
                                                         bool machine_has_gpus) const {
     // Nothing else of the daemon's environment: provider keys are in it.
     std::map<std::string, std::string> env;
@@ -246,12 +261,15 @@ void Adapter::bury(std::string_view tag) {
     const auto own = folder(tag);
     std::error_code error;
     std::vector<fs::path> entries;
-    for (fs::directory_iterator it(own, error), end; !error && it != end; it.increment(error)) entries.push_back(it->path());
+    for (fs::directory_iterator it(own, error), end; !error && it != end; it.increment(error))
+        entries.push_back(it->path());
     for (const auto& path : entries)
         if (path.filename() != kLog && path.filename() != kRecord) fs::remove_all(path, error);
     fs::remove(own / kRecord, error);  // last, so that an interrupted burial is found and gone on with
 }
 
-Result<Usd> Adapter::balance() { return fail(ErrorKind::not_found, "local: no prepaid balance"); }
+Result<Usd> Adapter::balance() {
+    return fail(ErrorKind::not_found, "local: no prepaid balance");
+}
 
 }  // namespace gf::local

@@ -1,5 +1,5 @@
-// Between fork and exec of a process with threads only async-signal-safe calls are allowed, so everything is laid out before: strings,
-// vectors, paths. The child does nothing but system calls.
+// Between fork and exec of a process with threads only async-signal-safe calls are allowed, so everything is
+// laid out before: strings, vectors, paths. The child does nothing but system calls.
 //
 //   daemon --fork--> middle --fork--> agent-to-be: setsid, write machine.json, exec
 //              wait for middle, which exits at once: the agent belongs to init, and nobody gets a zombie
@@ -28,11 +28,11 @@ struct Plan {
     char* const* argv;
     char* const* envp;
     const char* folder;
-    const char* record;       // machine.json
-    const char* record_draft; // machine.json.new
+    const char* record;        // machine.json
+    const char* record_draft;  // machine.json.new
     const char* log;
     const RecordTemplate* text;
-    int report;               // write end of the pipe
+    int report;  // write end of the pipe
 };
 
 // ---- The child's side: system calls only. ----
@@ -86,10 +86,12 @@ bool write_record(const Plan& plan) {
     const int fd = ::open(plan.record_draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0) return false;
     const auto start_time = own_start_time();
-    const bool written = start_time > 0 && write_all(fd, plan.text->before_pid.data(), plan.text->before_pid.size()) &&
-                         write_number(fd, static_cast<std::uint64_t>(::getpid())) &&
-                         write_all(fd, plan.text->between.data(), plan.text->between.size()) && write_number(fd, start_time) &&
-                         write_all(fd, plan.text->after_start_time.data(), plan.text->after_start_time.size()) && ::fsync(fd) == 0;
+    const bool written =
+        start_time > 0 && write_all(fd, plan.text->before_pid.data(), plan.text->before_pid.size()) &&
+        write_number(fd, static_cast<std::uint64_t>(::getpid())) &&
+        write_all(fd, plan.text->between.data(), plan.text->between.size()) && write_number(fd, start_time) &&
+        write_all(fd, plan.text->after_start_time.data(), plan.text->after_start_time.size()) &&
+        ::fsync(fd) == 0;
     ::close(fd);
     return written && ::rename(plan.record_draft, plan.record) == 0;
 }
@@ -109,8 +111,10 @@ bool write_record(const Plan& plan) {
     const int null = ::open("/dev/null", O_RDONLY);
     const int log = ::open(plan.log, O_WRONLY | O_CREAT | O_APPEND, 0600);
     if (null < 0 || log < 0) give_up(plan, errno);
-    if (::dup2(null, STDIN_FILENO) < 0 || ::dup2(log, STDOUT_FILENO) < 0 || ::dup2(log, STDERR_FILENO) < 0) give_up(plan, errno);
-    // Sockets, the store, locks: nothing of the daemon may live on in the agent. On kernels before 5.11 the loop does it.
+    if (::dup2(null, STDIN_FILENO) < 0 || ::dup2(log, STDOUT_FILENO) < 0 || ::dup2(log, STDERR_FILENO) < 0)
+        give_up(plan, errno);
+    // Sockets, the store, locks: nothing of the daemon may live on in the agent. On kernels before 5.11 the
+    // loop does it.
     if (::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC) != 0)
         for (int fd = 3; fd < 4096; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
     if (!write_record(plan)) {
@@ -148,7 +152,8 @@ Result<void> start_agent(const AgentStart& start, const RecordTemplate& record) 
     const std::string draft_path = (start.folder / "machine.json.new").string();
     const std::string log_path = (start.folder / "agent.log").string();
     std::array<int, 2> pipe{};
-    if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return fail(ErrorKind::io, fmt::format("local: no pipe: {}", std::strerror(errno)));
+    if (::pipe2(pipe.data(), O_CLOEXEC) != 0)
+        return fail(ErrorKind::io, fmt::format("local: no pipe: {}", std::strerror(errno)));
     const Plan plan{.program = program.c_str(),
                     .argv = argv.data(),
                     .envp = envp.data(),
@@ -160,7 +165,8 @@ Result<void> start_agent(const AgentStart& start, const RecordTemplate& record) 
                     .report = pipe[1]};
     const pid_t middle = ::fork();
     if (middle == 0) {
-        const pid_t agent = ::_Fork();  // unlike fork() in a child of a process with threads, this one may be called here
+        const pid_t agent =
+            ::_Fork();  // unlike fork() in a child of a process with threads, this one may be called here
         if (agent == 0) become_agent(plan);
         if (agent < 0) give_up(plan, errno);
         ::_exit(0);
@@ -169,7 +175,8 @@ Result<void> start_agent(const AgentStart& start, const RecordTemplate& record) 
     ::close(pipe[1]);
     if (middle < 0) {
         ::close(pipe[0]);
-        return fail(ErrorKind::io, fmt::format("local: no process for the agent: {}", std::strerror(fork_error)));
+        return fail(ErrorKind::io,
+                    fmt::format("local: no process for the agent: {}", std::strerror(fork_error)));
     }
     int status = 0;
     while (::waitpid(middle, &status, 0) < 0 && errno == EINTR) {
@@ -180,14 +187,16 @@ Result<void> start_agent(const AgentStart& start, const RecordTemplate& record) 
     }
     ::close(pipe[0]);
     if (got == 0) {
-        // The rename reaches the disk with its folder; after a power cut there is no process either, so this is for tidiness.
+        // The rename reaches the disk with its folder; after a power cut there is no process either, so this
+        // is for tidiness.
         if (const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); fd >= 0) {
             ::fsync(fd);
             ::close(fd);
         }
         return {};
     }
-    return fail(ErrorKind::io, fmt::format("local: {} could not be started: {}", program, std::strerror(error)));
+    return fail(ErrorKind::io,
+                fmt::format("local: {} could not be started: {}", program, std::strerror(error)));
 }
 
 }  // namespace gf::local

@@ -57,7 +57,8 @@ Output capture(const std::string& program, std::vector<std::string> arguments) {
     const auto until = Steady::now() + kSmiPatience;
     std::array<char, 4096> buffer{};
     for (;;) {
-        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Steady::now()).count();
+        const auto left =
+            std::chrono::duration_cast<std::chrono::milliseconds>(until - Steady::now()).count();
         pollfd waiting{.fd = pipe[0], .events = POLLIN, .revents = 0};
         const int ready = left > 0 ? ::poll(&waiting, 1, static_cast<int>(left)) : 0;
         if (ready < 0 && errno == EINTR) continue;
@@ -107,10 +108,15 @@ std::vector<Card> parse_cards(std::string_view csv) {
             c = comma + 1;
         }
         if (columns.size() < 4 || columns[1].empty()) continue;
-        Card card{.uuid = std::string(columns[0]), .name = std::string(columns[1]), .memory = {}, .driver = std::string(columns[3])};
-        if (!card.uuid.starts_with("GPU-") && !card.uuid.starts_with("MIG-")) card.uuid = std::to_string(cards.size());
+        Card card{.uuid = std::string(columns[0]),
+                  .name = std::string(columns[1]),
+                  .memory = {},
+                  .driver = std::string(columns[3])};
+        if (!card.uuid.starts_with("GPU-") && !card.uuid.starts_with("MIG-"))
+            card.uuid = std::to_string(cards.size());
         std::int64_t mib = 0;
-        const auto [stop, error] = std::from_chars(columns[2].data(), columns[2].data() + columns[2].size(), mib);
+        const auto [stop, error] =
+            std::from_chars(columns[2].data(), columns[2].data() + columns[2].size(), mib);
         if (error == std::errc{} && mib > 0) card.memory = Bytes{mib * kMiB};
         cards.push_back(std::move(card));
     }
@@ -127,9 +133,11 @@ std::string parse_cuda_version(std::string_view table) {
 
 Result<Hardware> probe_hardware(const std::string& nvidia_smi, const std::string& folder) {
     Hardware h;
-    const auto query = capture(nvidia_smi, {"--query-gpu=uuid,name,memory.total,driver_version", "--format=csv,noheader,nounits"});
+    const auto query = capture(
+        nvidia_smi, {"--query-gpu=uuid,name,memory.total,driver_version", "--format=csv,noheader,nounits"});
     if (query.hung)
-        return fail(ErrorKind::unavailable, fmt::format("local: {} did not answer within {} s", nvidia_smi, kSmiPatience.count()));
+        return fail(ErrorKind::unavailable,
+                    fmt::format("local: {} did not answer within {} s", nvidia_smi, kSmiPatience.count()));
     if (!query.missing && query.exit_code != 0 && query.exit_code != 127) {
         h.gpu_trouble = fmt::format("nvidia-smi ended with {}", query.exit_code);
     } else if (!query.missing && query.exit_code == 0) {

@@ -1,4 +1,5 @@
-// What this machine has: GPUs by `nvidia-smi`, CPUs, memory and free disk. Blocking (nvidia-smi takes a second, at most 15).
+// What this machine has: GPUs by `nvidia-smi`, CPUs, memory and free disk. Blocking (nvidia-smi takes a
+// second, at most 15).
 #pragma once
 #include <optional>
 #include <string>
@@ -10,28 +11,30 @@
 namespace gf::local {
 
 struct Card {
-    std::string uuid;              // "GPU-…"; the index where the driver shows none
+    std::string uuid;  // "GPU-…"; the index where the driver shows none
     std::string name;
-    std::optional<Bytes> memory;   // absent where nvidia-smi says [N/A]
+    std::optional<Bytes> memory;  // absent where nvidia-smi says [N/A]
     std::string driver;
 };
 
 struct Hardware {
     std::vector<Card> cards;
-    std::string gpu_trouble;       // why there are no cards although nvidia-smi is there; empty = none
-    std::string cuda;              // "12.8"; empty = unknown
-    int cpus{0};                   // that this process may use
+    std::string gpu_trouble;  // why there are no cards although nvidia-smi is there; empty = none
+    std::string cuda;         // "12.8"; empty = unknown
+    int cpus{0};              // that this process may use
     Bytes memory;
-    Bytes disk_free;               // of the folder's file system
+    Bytes disk_free;  // of the folder's file system
     std::string host;
-    std::string arch;              // "amd64", "arm64", else the kernel's word
+    std::string arch;  // "amd64", "arm64", else the kernel's word
 };
 
-/// `nvidia_smi` is a program name or path; a missing one means a machine without GPUs. Errors: `unavailable` when
-/// nvidia-smi hangs (a driver in trouble is not a machine without GPUs), `io` when the folder's disk cannot be read.
+/// `nvidia_smi` is a program name or path; a missing one means a machine without GPUs. Errors: `unavailable`
+/// when nvidia-smi hangs (a driver in trouble is not a machine without GPUs), `io` when the folder's disk
+/// cannot be read.
 Result<Hardware> probe_hardware(const std::string& nvidia_smi, const std::string& folder);
 
-/// Pure: the answer of `nvidia-smi --query-gpu=uuid,name,memory.total,driver_version --format=csv,noheader,nounits`.
+/// Pure: the answer of `nvidia-smi --query-gpu=uuid,name,memory.total,driver_version
+/// --format=csv,noheader,nounits`.
 [[nodiscard]] std::vector<Card> parse_cards(std::string_view csv);
 /// Pure: "CUDA Version: 12.8" in nvidia-smi's table; empty if it is not there.
 [[nodiscard]] std::string parse_cuda_version(std::string_view table);

@@ -26,15 +26,19 @@ RecordTemplate record_template(const MachineFile& file) {
 Result<std::optional<MachineFile>> read_machine_file(const std::filesystem::path& path) {
     std::error_code error;
     if (!std::filesystem::exists(path, error)) {
-        if (error) return fail(ErrorKind::io, fmt::format("local: {} cannot be looked at: {}", path.string(), error.message()));
+        if (error)
+            return fail(ErrorKind::io,
+                        fmt::format("local: {} cannot be looked at: {}", path.string(), error.message()));
         return std::optional<MachineFile>{};
     }
     std::ifstream in(path, std::ios::binary);
     const std::string text{std::istreambuf_iterator<char>(in), {}};
-    if (!in && text.empty()) return fail(ErrorKind::io, fmt::format("local: {} cannot be read", path.string()));
+    if (!in && text.empty())
+        return fail(ErrorKind::io, fmt::format("local: {} cannot be read", path.string()));
     const auto json = nlohmann::json::parse(text, nullptr, false);
     try {
-        if (json.at("version").get<int>() != 1) return fail(ErrorKind::malformed, fmt::format("local: {}: unknown version", path.string()));
+        if (json.at("version").get<int>() != 1)
+            return fail(ErrorKind::malformed, fmt::format("local: {}: unknown version", path.string()));
         MachineFile f;
         f.tag = json.at("tag").get<std::string>();
         f.offer = json.at("offer").get<std::string>();

@@ -1,5 +1,5 @@
-// The record of one local machine: `<data_dir>/local/<tag>/machine.json`, written by the process itself before it becomes the agent, so that
-// there is no moment at which an agent runs without one.
+// The record of one local machine: `<data_dir>/local/<tag>/machine.json`, written by the process itself
+// before it becomes the agent, so that there is no moment at which an agent runs without one.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -14,16 +14,17 @@ namespace gf::local {
 
 struct MachineFile {
     std::string tag;
-    std::string offer;                // offer id
-    std::string gpu_name;             // as nvidia-smi says; empty = CPU only
-    std::int64_t gpu_memory{0};       // bytes per GPU; 0 = unknown
-    std::vector<std::string> gpus;    // uuids of its cards
+    std::string offer;              // offer id
+    std::string gpu_name;           // as nvidia-smi says; empty = CPU only
+    std::int64_t gpu_memory{0};     // bytes per GPU; 0 = unknown
+    std::vector<std::string> gpus;  // uuids of its cards
     UsdPerHour rate;
     std::int64_t created_ms{0};
     ProcessIdentity process;
 };
 
-/// JSON in two halves: the process's pid goes between them and its start time after, both written without any memory allocation.
+/// JSON in two halves: the process's pid goes between them and its start time after, both written without any
+/// memory allocation.
 struct RecordTemplate {
     std::string before_pid;
     std::string between;

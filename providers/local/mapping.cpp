@@ -24,7 +24,8 @@ UsdPerHour share(UsdPerHour whole, std::int64_t part, std::int64_t of) {
     return {of > 0 ? (whole.micros * part + of - 1) / of : whole.micros};
 }
 
-Offer gpu_offer(const Hardware& h, const std::vector<const Card*>& cards, const LocalMarket& market, const GpuLookup& lookup) {
+Offer gpu_offer(const Hardware& h, const std::vector<const Card*>& cards, const LocalMarket& market,
+                const GpuLookup& lookup) {
     auto o = plain_offer(h);
     std::vector<std::string> uuids;
     for (const auto* c : cards) uuids.push_back(c->uuid);
@@ -74,10 +75,12 @@ std::vector<std::string> cards_of(std::string_view id) {
 }
 
 bool is_cpu_offer(std::string_view id) {
-    return id.starts_with("cpu/") && id.size() > 4 && id.find_first_not_of("0123456789", 4) == std::string_view::npos;
+    return id.starts_with("cpu/") && id.size() > 4 &&
+           id.find_first_not_of("0123456789", 4) == std::string_view::npos;
 }
 
-OfferList offers_of(const Hardware& h, const InUse& used, const OfferQuery& query, const LocalMarket& market, const GpuLookup& lookup) {
+OfferList offers_of(const Hardware& h, const InUse& used, const OfferQuery& query, const LocalMarket& market,
+                    const GpuLookup& lookup) {
     OfferList out;
     if (!query.on_demand) return out;
     if (!h.gpu_trouble.empty()) out.rejected.push_back({.id = "gpu", .reason = "driver_trouble"});
@@ -104,8 +107,9 @@ OfferList offers_of(const Hardware& h, const InUse& used, const OfferQuery& quer
         const auto size = static_cast<std::size_t>(count);
         for (const auto& [kind, cards] : kinds)
             for (std::size_t at = 0; at + size <= cards.size(); at += size)
-                out.offers.push_back(gpu_offer(h, {cards.begin() + static_cast<std::ptrdiff_t>(at),
-                                                   cards.begin() + static_cast<std::ptrdiff_t>(at + size)},
+                out.offers.push_back(gpu_offer(h,
+                                               {cards.begin() + static_cast<std::ptrdiff_t>(at),
+                                                cards.begin() + static_cast<std::ptrdiff_t>(at + size)},
                                                market, lookup));
     }
     return out;

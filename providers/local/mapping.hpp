@@ -26,14 +26,14 @@ struct InUse {
 [[nodiscard]] bool is_cpu_offer(std::string_view offer_id);
 
 struct LocalMarket {
-    UsdPerHour electricity;           // of the whole machine at work
-    int cpu_machines{1};              // CPU-only machines at a time; each is offered all CPUs and memory
+    UsdPerHour electricity;  // of the whole machine at work
+    int cpu_machines{1};     // CPU-only machines at a time; each is offered all CPUs and memory
 };
 
-/// Free cards in groups of the wanted sizes (cards of one offer are of one kind, no card is in two offers of one size), and the free
-/// CPU-only slots.
-[[nodiscard]] OfferList offers_of(const Hardware& hardware, const InUse& used, const OfferQuery& query, const LocalMarket& market,
-                                  const GpuLookup& lookup);
+/// Free cards in groups of the wanted sizes (cards of one offer are of one kind, no card is in two offers of
+/// one size), and the free CPU-only slots.
+[[nodiscard]] OfferList offers_of(const Hardware& hardware, const InUse& used, const OfferQuery& query,
+                                  const LocalMarket& market, const GpuLookup& lookup);
 
 /// A machine whose agent runs.
 [[nodiscard]] ProviderMachine machine_of(const MachineFile& file, const GpuLookup& lookup);

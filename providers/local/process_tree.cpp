@@ -19,7 +19,9 @@ std::string whole_file(const std::string& path) {
     return {std::istreambuf_iterator<char>(in), {}};
 }
 
-std::optional<ProcessStat> stat_of(pid_t pid) { return parse_stat(whole_file("/proc/" + std::to_string(pid) + "/stat")); }
+std::optional<ProcessStat> stat_of(pid_t pid) {
+    return parse_stat(whole_file("/proc/" + std::to_string(pid) + "/stat"));
+}
 
 std::vector<ProcessStat> all_processes() {
     std::vector<ProcessStat> out;
@@ -34,8 +36,8 @@ std::vector<ProcessStat> all_processes() {
 }
 
 bool carries_mark(pid_t pid, const std::string& mark) {
-    // The agent takes the machine's own variables out of a job's environment; what it adds (GPUFERRY_CHECKPOINT_DIR and
-    // others) lies below a folder named like the machine.
+    // The agent takes the machine's own variables out of a job's environment; what it adds
+    // (GPUFERRY_CHECKPOINT_DIR and others) lies below a folder named like the machine.
     const auto environment = whole_file("/proc/" + std::to_string(pid) + "/environ");
     for (std::size_t at = 0; at < environment.size();) {
         const auto end = std::min(environment.find('\0', at), environment.size());
@@ -51,7 +53,8 @@ bool carries_mark(pid_t pid, const std::string& mark) {
 std::optional<ProcessStat> parse_stat(std::string_view line) {
     const auto open = line.find('(');
     const auto close = line.rfind(')');
-    if (open == std::string_view::npos || close == std::string_view::npos || close + 2 >= line.size()) return std::nullopt;
+    if (open == std::string_view::npos || close == std::string_view::npos || close + 2 >= line.size())
+        return std::nullopt;
     ProcessStat out;
     if (std::from_chars(line.data(), line.data() + open, out.pid).ec != std::errc{}) return std::nullopt;
     auto rest = line.substr(close + 2);
@@ -62,7 +65,8 @@ std::optional<ProcessStat> parse_stat(std::string_view line) {
         const auto word = rest.substr(0, blank);
         std::uint64_t number = 0;
         if (field == 4 || field == 6 || field == 22)
-            if (std::from_chars(word.data(), word.data() + word.size(), number).ec != std::errc{}) return std::nullopt;
+            if (std::from_chars(word.data(), word.data() + word.size(), number).ec != std::errc{})
+                return std::nullopt;
         if (field == 4) out.parent = static_cast<pid_t>(number);
         if (field == 6) out.session = static_cast<pid_t>(number);
         if (field == 22) {
@@ -92,8 +96,8 @@ std::vector<pid_t> tree_of(const ProcessIdentity& root, const std::string& mark)
     const auto processes = all_processes();
     std::map<pid_t, const ProcessStat*> by_pid;
     for (const auto& p : processes) by_pid[p.pid] = &p;
-    // A session id stays reserved while the session has members, so it still means ours when its leader is gone; but
-    // a stranger under the leader's pid means that all of ours had ended before.
+    // A session id stays reserved while the session has members, so it still means ours when its leader is
+    // gone; but a stranger under the leader's pid means that all of ours had ended before.
     const auto leader = by_pid.find(root.pid);
     const bool reused = leader != by_pid.end() && leader->second->start_time != root.start_time;
     std::set<pid_t> ours;

@@ -1,5 +1,5 @@
-// Processes by /proc: is the one that was started still the same, and what belongs to it. A pid alone names nothing, for it is used again; pid,
-// start time and the kernel's boot id together do.
+// Processes by /proc: is the one that was started still the same, and what belongs to it. A pid alone names
+// nothing, for it is used again; pid, start time and the kernel's boot id together do.
 #pragma once
 #include <sys/types.h>
 
@@ -31,8 +31,8 @@ struct ProcessStat {
 [[nodiscard]] std::string boot_id();
 /// True while that very process runs; a zombie does not.
 [[nodiscard]] bool is_alive(const ProcessIdentity& process);
-/// Everything that came of `root`, which may itself be gone: its descendants, its session, and processes whose GPUFERRY_… environment
-/// names `mark`. Zombies are left out, and so is the caller.
+/// Everything that came of `root`, which may itself be gone: its descendants, its session, and processes
+/// whose GPUFERRY_… environment names `mark`. Zombies are left out, and so is the caller.
 [[nodiscard]] std::vector<pid_t> tree_of(const ProcessIdentity& root, const std::string& mark);
 
 }  // namespace gf::local

@@ -12,8 +12,8 @@
 namespace gf::runpod {
 namespace {
 
-/// A name that is the same for the same credentials, so that each login is stored once. The hash covers the password: a
-/// changed one gets an entry of its own, since entries can be neither read nor changed.
+/// A name that is the same for the same credentials, so that each login is stored once. The hash covers the
+/// password: a changed one gets an entry of its own, since entries can be neither read nor changed.
 std::string login_name(const RegistryLogin& login) {
     const auto all = fmt::format("{}\n{}\n{}", login.server, login.username, login.password.reveal());
     std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
@@ -25,13 +25,21 @@ std::string login_name(const RegistryLogin& login) {
 
 }  // namespace
 
-Adapter::Adapter(ClientSettings settings, std::vector<std::string> clouds, HttpClient& http, Clock& clock, GpuLookup lookup,
-                 std::uint64_t seed)
-    : client_(std::move(settings), http, clock, seed), clouds_(std::move(clouds)), lookup_(std::move(lookup)), proof_(clock) {}
+Adapter::Adapter(ClientSettings settings, std::vector<std::string> clouds, HttpClient& http, Clock& clock,
+                 GpuLookup lookup, std::uint64_t seed)
+    : client_(std::move(settings), http, clock, seed),
+      clouds_(std::move(clouds)),
+      lookup_(std::move(lookup)),
+      proof_(clock) {}
 
 Capabilities Adapter::capabilities() const {
-    // A stopped pod's container disk is erased and free; we never ask for a volume, so nothing of ours bills while stopped.
-    return {.spot = false, .balance = client_.has_balance(), .is_local = false, .listing_has_env = true, .per_disk_price = false};
+    // A stopped pod's container disk is erased and free; we never ask for a volume, so nothing of ours bills
+    // while stopped.
+    return {.spot = false,
+            .balance = client_.has_balance(),
+            .is_local = false,
+            .listing_has_env = true,
+            .per_disk_price = false};
 }
 
 Result<OfferList> Adapter::offers(const OfferQuery& query) {
@@ -61,13 +69,16 @@ Result<OfferList> Adapter::offers(const OfferQuery& query) {
 LaunchOutcome Adapter::launch(const LaunchRequest& request) {
     const auto offer = parse_offer_id(request.offer.id);
     if (!offer || request.bid || request.offer.spot)
-        return {.id = {},
-                .error = Error{.kind = ErrorKind::refused,
-                               .message = fmt::format("RunPod, create pod: '{}' is no on-demand offer of RunPod", request.offer.id)},
-                .rate = {}};
+        return {
+            .id = {},
+            .error = Error{.kind = ErrorKind::refused,
+                           .message = fmt::format("RunPod, create pod: '{}' is no on-demand offer of RunPod",
+                                                  request.offer.id)},
+            .rate = {}};
     std::string registry;
     std::vector<Secret> secrets;
-    if (const auto enrol = request.env.find("GPUFERRY_ENROL"); enrol != request.env.end()) secrets.emplace_back(enrol->second);
+    if (const auto enrol = request.env.find("GPUFERRY_ENROL"); enrol != request.env.end())
+        secrets.emplace_back(enrol->second);
     if (request.registry) {
         auto id = registry_id(*request.registry);
         if (!id) return {.id = {}, .error = std::move(id).error(), .rate = {}};
@@ -119,16 +130,18 @@ Result<void> Adapter::destroy(const ProviderMachineId& id) {
 }
 
 Result<Usd> Adapter::balance() {
-    if (!client_.has_balance()) return fail(ErrorKind::not_found, "RunPod, balance: no GraphQL address is configured");
+    if (!client_.has_balance())
+        return fail(ErrorKind::not_found, "RunPod, balance: no GraphQL address is configured");
     const auto reply = client_.balance();
     if (reply.value) {
         if (const auto micros = read_amount(*reply.value)) return Usd{*micros};
         return fail(ErrorKind::malformed, "RunPod, balance: clientBalance is not a number");
     }
     auto error = read_error(reply.answer, "balance");
-    // GraphQL ends in early 2027 and restricted keys may not use it; the balance is then simply not to be had, and a create's 402
-    // is what remains. Only a passing trouble is reported as such.
-    if (error.kind != ErrorKind::unavailable && error.kind != ErrorKind::rate_limited) error.kind = ErrorKind::not_found;
+    // GraphQL ends in early 2027 and restricted keys may not use it; the balance is then simply not to be
+    // had, and a create's 402 is what remains. Only a passing trouble is reported as such.
+    if (error.kind != ErrorKind::unavailable && error.kind != ErrorKind::rate_limited)
+        error.kind = ErrorKind::not_found;
     return fail(std::move(error));
 }
 

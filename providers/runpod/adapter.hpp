@@ -3,18 +3,18 @@
 #include <string>
 #include <vector>
 
+#include "providers/gpu_lookup.hpp"
 #include "providers/key_proof.hpp"
 #include "providers/port.hpp"
 #include "providers/runpod/client.hpp"
-#include "providers/gpu_lookup.hpp"
 
 namespace gf::runpod {
 
 class Adapter final : public Provider {
  public:
     /// `clouds`: "secure", "community". `http` and `clock` must outlive the adapter.
-    Adapter(ClientSettings settings, std::vector<std::string> clouds, HttpClient& http, Clock& clock, GpuLookup lookup,
-            std::uint64_t seed);
+    Adapter(ClientSettings settings, std::vector<std::string> clouds, HttpClient& http, Clock& clock,
+            GpuLookup lookup, std::uint64_t seed);
 
     [[nodiscard]] ProviderName name() const override { return ProviderName{"runpod"}; }
     [[nodiscard]] Capabilities capabilities() const override;

@@ -13,12 +13,13 @@ namespace {
 using nlohmann::json;
 
 constexpr int kPagesMax = 100;
-// How long a call may wait for its turn. A create waits longest: giving it back unsent costs a whole placement.
+// How long a call may wait for its turn. A create waits longest: giving it back unsent costs a whole
+// placement.
 constexpr Millis kPatience{Seconds{10}};
 constexpr Millis kCreatePatience{Seconds{60}};
 
-// RunPod publishes no minimum intervals, only a quota per account in headers; the pauses keep a burst of searches from
-// eating the minute.
+// RunPod publishes no minimum intervals, only a quota per account in headers; the pauses keep a burst of
+// searches from eating the minute.
 PacerRules pacing() {
     return {.endpoints = {{.name = "destroy", .urgency = Urgency::destroy},
                           {.name = "create", .urgency = Urgency::machine},
@@ -49,14 +50,17 @@ Words words_of(const json& body, int status) {
                 if (e.is_string()) text += "; " + e.get<std::string>();
         return {.shape = Shape::problem, .text = std::move(text), .code = {}};
     }
-    if (const auto errors = body.find("errors"); errors != body.end() && errors->is_array() && !errors->empty()) {
+    if (const auto errors = body.find("errors");
+        errors != body.end() && errors->is_array() && !errors->empty()) {
         Words out{.shape = Shape::graphql, .text = {}, .code = {}};
         for (const auto& e : *errors) {
             if (!e.is_object()) continue;
             if (!out.text.empty()) out.text += "; ";
-            if (const auto m = e.find("message"); m != e.end() && m->is_string()) out.text += m->get<std::string>();
+            if (const auto m = e.find("message"); m != e.end() && m->is_string())
+                out.text += m->get<std::string>();
             if (const auto x = e.find("extensions"); x != e.end() && x->is_object() && out.code.empty())
-                if (const auto c = x->find("code"); c != x->end() && c->is_string()) out.code = c->get<std::string>();
+                if (const auto c = x->find("code"); c != x->end() && c->is_string())
+                    out.code = c->get<std::string>();
         }
         return out;
     }
@@ -66,7 +70,8 @@ Words words_of(const json& body, int status) {
 }
 
 std::string env_mark(const json& env) {
-    // v2 sends an object; GraphQL a list of "KEY=value". Both are cheap to read, and a mark that is missed costs a machine.
+    // v2 sends an object; GraphQL a list of "KEY=value". Both are cheap to read, and a mark that is missed
+    // costs a machine.
     if (env.is_object()) {
         const auto it = env.find("GPUFERRY_MACHINE");
         return it != env.end() && it->is_string() ? it->get<std::string>() : std::string{};
@@ -78,9 +83,12 @@ std::string env_mark(const json& env) {
     return {};
 }
 
-/// Identity and state are read strictly, because a listing that is wrong there must not be believed at all; figures leniently.
+/// Identity and state are read strictly, because a listing that is wrong there must not be believed at all;
+/// figures leniently.
 Result<Pod> read_pod(const json& value, const std::string& path) {
-    if (!value.is_object()) return fail(ErrorKind::malformed, fmt::format("{}: expected an object, found {}", path, value.type_name()));
+    if (!value.is_object())
+        return fail(ErrorKind::malformed,
+                    fmt::format("{}: expected an object, found {}", path, value.type_name()));
     FieldReader strict(value, path);
     FieldReader lenient(value, path);
     Pod pod;
@@ -103,7 +111,8 @@ Result<Pod> read_pod(const json& value, const std::string& path) {
         if (const auto* persistent = FieldReader(*mounts, path).value("persistent"))
             pod.volume_gb = FieldReader(*persistent, path).whole("size");
     if (const auto* env = lenient.value("env")) pod.machine_mark = env_mark(*env);
-    if (const auto* runtime = lenient.value("runtime")) pod.has_runtime = runtime->is_object() && !runtime->empty();
+    if (const auto* runtime = lenient.value("runtime"))
+        pod.has_runtime = runtime->is_object() && !runtime->empty();
     pod.created_at = lenient.text("createdAt").value_or("");
     return pod;
 }
@@ -140,7 +149,8 @@ GpuType read_gpu(const json& value, const std::string& path) {
     if (const auto* versions = r.value("cudaVersions"); versions != nullptr && versions->is_array())
         for (const auto& version : *versions) {
             FieldReader c(version, path + ".cudaVersions");
-            if (c.boolean("available").value_or(false)) gpu.cuda_available.push_back(c.text("version").value_or(""));
+            if (c.boolean("available").value_or(false))
+                gpu.cuda_available.push_back(c.text("version").value_or(""));
         }
     if (r.problem()) gpu.problem = *r.problem();
     return gpu;
@@ -155,7 +165,8 @@ void not_as_documented(Answer& answer, std::string what) {
 Client::Client(ClientSettings settings, HttpClient& http, Clock& clock, std::uint64_t seed)
     : settings_(std::move(settings)), http_(http), pacer_(clock, seed, pacing()) {}
 
-Client::Exchange Client::call(std::string_view endpoint, HttpRequest request, std::span<const Secret> secrets) {
+Client::Exchange Client::call(std::string_view endpoint, HttpRequest request,
+                              std::span<const Secret> secrets) {
     Exchange out;
     if (auto turn = pacer_.enter(endpoint, request.once ? kCreatePatience : kPatience); !turn) {
         out.answer.paced = true;
@@ -191,8 +202,9 @@ Client::Exchange Client::call(std::string_view endpoint, HttpRequest request, st
 }
 
 Reply<std::vector<GpuType>> Client::gpus(const std::string& cloud, int count) {
-    auto [answer, body] = call("search", {.url = fmt::format("{}/catalog/gpus?include=AVAILABILITY&product=POD&cloud={}&count={}",
-                                                             settings_.api_url, url_encoded(cloud), count)});
+    auto [answer, body] = call(
+        "search", {.url = fmt::format("{}/catalog/gpus?include=AVAILABILITY&product=POD&cloud={}&count={}",
+                                      settings_.api_url, url_encoded(cloud), count)});
     Reply<std::vector<GpuType>> reply{.answer = std::move(answer), .value = {}};
     if (!reply.answer.success() || reply.answer.shape != Shape::object) return reply;
     const auto json = parse_json(body);
@@ -202,7 +214,8 @@ Reply<std::vector<GpuType>> Client::gpus(const std::string& cloud, int count) {
         return reply;
     }
     reply.value.emplace();
-    for (std::size_t i = 0; i < list->size(); ++i) reply.value->push_back(read_gpu((*list)[i], fmt::format("gpus[{}]", i)));
+    for (std::size_t i = 0; i < list->size(); ++i)
+        reply.value->push_back(read_gpu((*list)[i], fmt::format("gpus[{}]", i)));
     return reply;
 }
 
@@ -215,8 +228,9 @@ Reply<Pod> Client::create(const CreateRequest& request, std::span<const Secret> 
               {"env", request.env},
               {"args", request.args}};
     if (!request.registry_id.empty()) body["registry"] = request.registry_id;
-    auto [answer, text] = call("create",
-                               {.method = "POST", .url = settings_.api_url + "/pods", .body = body.dump(), .once = true}, secrets);
+    auto [answer, text] = call(
+        "create", {.method = "POST", .url = settings_.api_url + "/pods", .body = body.dump(), .once = true},
+        secrets);
     Reply<Pod> reply{.answer = std::move(answer), .value = {}};
     if (const auto json = parse_json(text); json && json->is_object()) {
         // An id is an id whatever stands around it. GraphQL-shaped answers would carry it one level down.
@@ -234,7 +248,8 @@ Reply<Pod> Client::create(const CreateRequest& request, std::span<const Secret> 
 }
 
 Reply<Pod> Client::pod(const std::string& id) {
-    auto [answer, body] = call("read", {.url = fmt::format("{}/pods/{}", settings_.api_url, url_encoded(id))});
+    auto [answer, body] =
+        call("read", {.url = fmt::format("{}/pods/{}", settings_.api_url, url_encoded(id))});
     Reply<Pod> reply{.answer = std::move(answer), .value = {}};
     if (!reply.answer.success() || reply.answer.shape != Shape::object) return reply;
     auto pod = read_pod(*parse_json(body), "pod");
@@ -254,8 +269,9 @@ Reply<std::vector<Pod>> Client::pods() {
     std::set<std::string> cursors;
     std::string cursor;
     for (int page = 0; page < kPagesMax; ++page) {
-        auto [answer, body] = call("list", {.url = fmt::format("{}/pods{}", settings_.api_url,
-                                                               cursor.empty() ? "" : "?cursor=" + url_encoded(cursor))});
+        auto [answer, body] =
+            call("list", {.url = fmt::format("{}/pods{}", settings_.api_url,
+                                             cursor.empty() ? "" : "?cursor=" + url_encoded(cursor))});
         reply.answer = std::move(answer);
         if (!reply.answer.success() || reply.answer.shape != Shape::object) return reply;
         const auto json = parse_json(body);
@@ -279,7 +295,8 @@ Reply<std::vector<Pod>> Client::pods() {
         FieldReader p(*paging, "pagination");
         const bool more = p.boolean("hasNextPage").value_or(false);
         cursor = p.text("nextCursor").value_or("");
-        if (p.problem() || !paging->is_object() || (more && (cursor.empty() || !cursors.insert(cursor).second))) {
+        if (p.problem() || !paging->is_object() ||
+            (more && (cursor.empty() || !cursors.insert(cursor).second))) {
             not_as_documented(reply.answer, "the listing says that there is more, but not where");
             return reply;
         }
@@ -308,7 +325,9 @@ Answer Client::probe() {
 }
 
 Answer Client::terminate(const std::string& id) {
-    return call("destroy", {.method = "DELETE", .url = fmt::format("{}/pods/{}", settings_.api_url, url_encoded(id))}).answer;
+    return call("destroy",
+                {.method = "DELETE", .url = fmt::format("{}/pods/{}", settings_.api_url, url_encoded(id))})
+        .answer;
 }
 
 Reply<std::vector<Registry>> Client::registries() {
@@ -329,10 +348,12 @@ Reply<std::vector<Registry>> Client::registries() {
     return reply;
 }
 
-Reply<Registry> Client::create_registry(const std::string& name, const std::string& username, const Secret& password) {
+Reply<Registry> Client::create_registry(const std::string& name, const std::string& username,
+                                        const Secret& password) {
     const json body{{"name", name}, {"username", username}, {"password", password.reveal()}};
-    auto [answer, text] = call("registry", {.method = "POST", .url = settings_.api_url + "/registries", .body = body.dump()},
-                               std::span<const Secret>(&password, 1));
+    auto [answer, text] =
+        call("registry", {.method = "POST", .url = settings_.api_url + "/registries", .body = body.dump()},
+             std::span<const Secret>(&password, 1));
     Reply<Registry> reply{.answer = std::move(answer), .value = {}};
     if (!reply.answer.success() || reply.answer.shape != Shape::object) return reply;
     const auto json = parse_json(text);
@@ -343,7 +364,8 @@ Reply<Registry> Client::create_registry(const std::string& name, const std::stri
 
 Reply<std::string> Client::balance() {
     const json body{{"query", "query { myself { clientBalance } }"}};
-    auto [answer, text] = call("balance", {.method = "POST", .url = settings_.graphql_url, .body = body.dump()});
+    auto [answer, text] =
+        call("balance", {.method = "POST", .url = settings_.graphql_url, .body = body.dump()});
     Reply<std::string> reply{.answer = std::move(answer), .value = {}};
     if (!reply.answer.success() || reply.answer.shape != Shape::object) return reply;
     const auto json = parse_json(text);

@@ -1,5 +1,6 @@
-// RunPod's REST v2 (and GraphQL for the balance) in RunPod's own words: paths, JSON fields and status codes become the structs
-// below, nothing is decided here. Blocking; thread-safe; paced. Facts: README.md beside this file.
+// RunPod's REST v2 (and GraphQL for the balance) in RunPod's own words: paths, JSON fields and status codes
+// become the structs below, nothing is decided here. Blocking; thread-safe; paced. Facts: README.md beside
+// this file.
 #pragma once
 #include <map>
 #include <optional>
@@ -28,11 +29,13 @@ struct Answer {
     Delivery delivery{Delivery::not_sent};
     int status{0};
     Shape shape{Shape::none};
-    std::string text;               // detail and errors of the body, or what is wrong with it; redacted
-    std::string code;               // GraphQL's extensions.code
+    std::string text;  // detail and errors of the body, or what is wrong with it; redacted
+    std::string code;  // GraphQL's extensions.code
     std::optional<Millis> retry_after;
-    bool paced{false};              // our own pacer did not let it out: nothing was sent
-    [[nodiscard]] bool success() const { return delivery == Delivery::answered && status >= 200 && status < 300; }
+    bool paced{false};  // our own pacer did not let it out: nothing was sent
+    [[nodiscard]] bool success() const {
+        return delivery == Delivery::answered && status >= 200 && status < 300;
+    }
 };
 
 /// `value` is set exactly when the answer is a success of the documented shape.
@@ -43,18 +46,18 @@ struct Reply {
 };
 
 struct GpuType {
-    std::string id;                          // matched byte for byte, double spaces included
+    std::string id;  // matched byte for byte, double spaces included
     std::optional<double> memory_gb;
     std::optional<bool> secure;
     std::optional<bool> community;
-    NumberText price_secure;                 // $/h of one GPU
+    NumberText price_secure;  // $/h of one GPU
     NumberText price_community;
     std::optional<std::int64_t> max_secure;  // size of the largest machine, no stock
     std::optional<std::int64_t> max_community;
-    std::string availability;                // NONE LOW MEDIUM HIGH; empty = not told
-    std::vector<std::string> data_centers;   // ids with stock
-    std::vector<std::string> cuda_available; // "12.8"
-    std::string problem;                     // a field of a wrong type, with its path
+    std::string availability;                 // NONE LOW MEDIUM HIGH; empty = not told
+    std::vector<std::string> data_centers;    // ids with stock
+    std::vector<std::string> cuda_available;  // "12.8"
+    std::string problem;                      // a field of a wrong type, with its path
 };
 
 struct Pod {
@@ -65,11 +68,11 @@ struct Pod {
     std::optional<std::int64_t> gpu_count;
     std::string cloud;
     std::string data_center;
-    NumberText cost;                         // $/h of the whole pod's compute
+    NumberText cost;  // $/h of the whole pod's compute
     std::optional<std::int64_t> disk_gb;
-    std::optional<std::int64_t> volume_gb;   // mounts.persistent
-    std::string machine_mark;                // env GPUFERRY_MACHINE; no other variable is kept: they hold secrets
-    bool has_runtime{false};                 // `runtime` is neither null nor {}
+    std::optional<std::int64_t> volume_gb;  // mounts.persistent
+    std::string machine_mark;  // env GPUFERRY_MACHINE; no other variable is kept: they hold secrets
+    bool has_runtime{false};   // `runtime` is neither null nor {}
     std::string created_at;
 };
 
@@ -78,11 +81,11 @@ struct CreateRequest {
     std::string image;
     std::string gpu_id;
     int gpu_count{1};
-    std::string cloud;                       // SECURE | COMMUNITY
+    std::string cloud;  // SECURE | COMMUNITY
     std::int64_t disk_gb{1};
     std::map<std::string, std::string> env;
     std::string args;
-    std::string registry_id;                 // empty = none
+    std::string registry_id;  // empty = none
 };
 
 struct Registry {
@@ -92,7 +95,7 @@ struct Registry {
 
 struct ClientSettings {
     std::string api_url;
-    std::string graphql_url;                 // empty = the balance is not asked
+    std::string graphql_url;  // empty = the balance is not asked
     Secret key;
 };
 
@@ -102,7 +105,8 @@ class Client {
 
     /// GET /catalog/gpus with availability. `cloud` is SECURE or COMMUNITY, `count` GPUs per pod.
     Reply<std::vector<GpuType>> gpus(const std::string& cloud, int count);
-    /// POST /pods: one request on the wire, never repeated. `value` is set whenever the body carries a pod id, whatever the status.
+    /// POST /pods: one request on the wire, never repeated. `value` is set whenever the body carries a pod
+    /// id, whatever the status.
     Reply<Pod> create(const CreateRequest& request, std::span<const Secret> secrets);
     Reply<Pod> pod(const std::string& id);
     /// GET /pods, all pages; `value` only when every page was whole.
@@ -111,7 +115,8 @@ class Client {
     Answer probe();
     Answer terminate(const std::string& id);
     Reply<std::vector<Registry>> registries();
-    Reply<Registry> create_registry(const std::string& name, const std::string& username, const Secret& password);
+    Reply<Registry> create_registry(const std::string& name, const std::string& username,
+                                    const Secret& password);
     /// GraphQL myself.clientBalance, dollars.
     Reply<std::string> balance();
 

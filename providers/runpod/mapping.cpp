@@ -23,7 +23,8 @@ bool contains_any(std::string_view text, const std::array<std::string_view, N>& 
     return std::ranges::any_of(list, [&](auto words) { return contains_folded(text, words); });
 }
 
-// 400 is both "no capacity" and "the request is wrong"; only the text tells them apart (README.md, "Refusals").
+// 400 is both "no capacity" and "the request is wrong"; only the text tells them apart (README.md,
+// "Refusals").
 constexpr std::array<std::string_view, 5> kCapacityTexts{
     "no longer any instances available",
     "no instances currently available",
@@ -36,12 +37,15 @@ constexpr std::array<std::string_view, 1> kMoneyTexts{"account balance is too lo
 
 std::string upper(std::string_view text) {
     std::string out(text);
-    std::ranges::transform(out, out.begin(), [](char c) { return static_cast<char>(std::toupper(static_cast<unsigned char>(c))); });
+    std::ranges::transform(out, out.begin(), [](char c) {
+        return static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    });
     return out;
 }
 
 std::optional<Bytes> memory_of(const GpuType& gpu) {
-    // The catalog's "memory" is in GiB in truth: its 24, 80, 94, 141 and 180 are what the drivers report in MiB over 1024.
+    // The catalog's "memory" is in GiB in truth: its 24, 80, 94, 141 and 180 are what the drivers report in
+    // MiB over 1024.
     if (!gpu.memory_gb || !(*gpu.memory_gb > 0) || *gpu.memory_gb > 100'000) return std::nullopt;
     return Bytes{static_cast<std::int64_t>(*gpu.memory_gb * static_cast<double>(kGiB))};
 }
@@ -63,8 +67,8 @@ std::pair<int, int> version_of(std::string_view text) {
     return {major, minor};
 }
 
-/// The oldest version that some host with stock has. A pod is not pinned to a version, so any of those hosts may be ours and only the
-/// oldest is promised. Compared as numbers: 12.11 is above 12.2.
+/// The oldest version that some host with stock has. A pod is not pinned to a version, so any of those hosts
+/// may be ours and only the oldest is promised. Compared as numbers: 12.11 is above 12.2.
 std::string cuda_promised(const std::vector<std::string>& available) {
     std::string lowest;
     for (const auto& v : available)
@@ -84,7 +88,9 @@ std::string told(const Answer& answer) {
 }
 
 Error error_with(ErrorKind kind, const Answer& answer, std::string_view what) {
-    return {.kind = kind, .message = fmt::format("RunPod, {}: {}", what, told(answer)), .retry_after = answer.retry_after};
+    return {.kind = kind,
+            .message = fmt::format("RunPod, {}: {}", what, told(answer)),
+            .retry_after = answer.retry_after};
 }
 
 /// The kind of a clean refusal of a create; nothing if the answer is not on the white-list.
@@ -95,7 +101,8 @@ std::optional<ErrorKind> refusal_of(const Answer& a) {
     if (a.status == 410) return ErrorKind::api_retired;  // the route is gone: nobody there who could rent
     // GraphQL reports failed executions with HTTP 200; v2 has been seen to pass such a body on.
     if (a.status == 200 && a.shape == Shape::graphql) {
-        if (a.code == "SUPPLY_CONSTRAINT" || contains_any(a.text, kCapacityTexts)) return ErrorKind::no_capacity;
+        if (a.code == "SUPPLY_CONSTRAINT" || contains_any(a.text, kCapacityTexts))
+            return ErrorKind::no_capacity;
         if (a.code == "INSUFFICIENT_BALANCE" || contains_any(a.text, kMoneyTexts)) return ErrorKind::no_money;
         return std::nullopt;
     }
@@ -103,27 +110,38 @@ std::optional<ErrorKind> refusal_of(const Answer& a) {
     // From here on only v2's own voice: HTML with 403 is the edge, not an authorisation decision.
     if (a.shape != Shape::problem) return std::nullopt;
     switch (a.status) {
-        case 400: return ErrorKind::no_capacity;  // a business rule that this candidate breaks: the next one may not
-        case 401: return ErrorKind::auth;
-        case 402: return ErrorKind::no_money;
-        case 403: return ErrorKind::no_capacity;  // this pool is closed to the account: skip the candidate
-        case 404: return ErrorKind::no_capacity;  // the type or registry is not known there
+        case 400:
+            return ErrorKind::no_capacity;  // a business rule that this candidate breaks: the next one may
+                                            // not
+        case 401:
+            return ErrorKind::auth;
+        case 402:
+            return ErrorKind::no_money;
+        case 403:
+            return ErrorKind::no_capacity;  // this pool is closed to the account: skip the candidate
+        case 404:
+            return ErrorKind::no_capacity;  // the type or registry is not known there
         case 405:
         case 413:
-        case 422: return ErrorKind::refused;      // schema violation: the same request can never succeed
-        default: return std::nullopt;
+        case 422:
+            return ErrorKind::refused;  // schema violation: the same request can never succeed
+        default:
+            return std::nullopt;
     }
 }
 
 }  // namespace
 
-std::string offer_id(const OfferId& id) { return fmt::format("{}/{}/{}", id.cloud, id.gpu_id, id.count); }
+std::string offer_id(const OfferId& id) {
+    return fmt::format("{}/{}/{}", id.cloud, id.gpu_id, id.count);
+}
 
 std::optional<OfferId> parse_offer_id(std::string_view text) {
     const auto first = text.find('/');
     const auto last = text.rfind('/');
     if (first == std::string_view::npos || last <= first + 1) return std::nullopt;
-    OfferId id{.cloud = std::string(text.substr(0, first)), .gpu_id = std::string(text.substr(first + 1, last - first - 1))};
+    OfferId id{.cloud = std::string(text.substr(0, first)),
+               .gpu_id = std::string(text.substr(first + 1, last - first - 1))};
     const auto count = text.substr(last + 1);
     const auto [end, error] = std::from_chars(count.data(), count.data() + count.size(), id.count);
     if (error != std::errc{} || end != count.data() + count.size() || id.count < 1) return std::nullopt;
@@ -131,14 +149,15 @@ std::optional<OfferId> parse_offer_id(std::string_view text) {
     return id;
 }
 
-std::optional<std::variant<Offer, RejectedOffer>> offer_of(const GpuType& gpu, std::string_view cloud, int count,
-                                                           const GpuLookup& lookup) {
+std::optional<std::variant<Offer, RejectedOffer>> offer_of(const GpuType& gpu, std::string_view cloud,
+                                                           int count, const GpuLookup& lookup) {
     if (gpu.id == "unknown") return std::nullopt;
     const auto id = offer_id({.cloud = std::string(cloud), .gpu_id = gpu.id, .count = count});
     if (!gpu.problem.empty()) return RejectedOffer{.id = id, .reason = "malformed"};
     if (gpu.id.empty()) return RejectedOffer{.id = id, .reason = "gpu_name_missing"};
     const bool secure = cloud == "secure";
-    // A price may be shown for a type that is not sold there (placeholders such as 0.5 were seen): the boolean decides.
+    // A price may be shown for a type that is not sold there (placeholders such as 0.5 were seen): the
+    // boolean decides.
     const auto sold = secure ? gpu.secure : gpu.community;
     if (sold && !*sold) return std::nullopt;
     if (!sold) return RejectedOffer{.id = id, .reason = "not_known_to_be_sold"};
@@ -157,7 +176,8 @@ std::optional<std::variant<Offer, RejectedOffer>> offer_of(const GpuType& gpu, s
     offer.gpu_rate = UsdPerHour{price.micros * count};  // the list price is that of one GPU
     offer.disk_micros_per_gb_month = kDiskMicrosRunning;
     offer.hours_per_month = kHoursPerMonth;
-    // Where a pod will stand is known only if one data center has stock; the country must not be guessed from the id.
+    // Where a pod will stand is known only if one data center has stock; the country must not be guessed from
+    // the id.
     if (gpu.data_centers.size() == 1) offer.region = gpu.data_centers.front();
     offer.cloud = std::string(cloud);
     offer.cuda_max = cuda_promised(gpu.cuda_available);
@@ -174,7 +194,7 @@ CreateRequest create_request(const LaunchRequest& request, const OfferId& offer,
     out.cloud = upper(offer.cloud);
     out.disk_gb = std::max<std::int64_t>(request.disk_gb, 1);  // always sent: leaving it out was refused once
     out.env = request.env;
-    out.env["GPUFERRY_MACHINE"] = request.tag.get();           // second witness: names can be changed in the console
+    out.env["GPUFERRY_MACHINE"] = request.tag.get();  // second witness: names can be changed in the console
     // The JSON form sets entrypoint and command without any shell quoting of RunPod's own in between.
     out.args = nlohmann::json{{"entrypoint", {"/bin/sh", "-c"}}, {"cmd", {request.start_script}}}.dump();
     out.registry_id = std::move(registry_id);
@@ -195,7 +215,8 @@ ProviderMachine machine_of(const Pod& pod, const GpuLookup& lookup) {
                             .provider_name = pod.gpu_id,
                             .memory = std::nullopt};
     const auto cost = read_price_or_zero(pod.cost);
-    const auto running_disk = disk_cost(pod.disk_gb.value_or(0) + pod.volume_gb.value_or(0), kDiskMicrosRunning);
+    const auto running_disk =
+        disk_cost(pod.disk_gb.value_or(0) + pod.volume_gb.value_or(0), kDiskMicrosRunning);
 
     if (pod.status == "RUNNING") {
         // RUNNING comes before the image is pulled; the container is there when `runtime` is.
@@ -213,15 +234,16 @@ ProviderMachine machine_of(const Pod& pod, const GpuLookup& lookup) {
     }
 
     if (m.presence == Presence::stopped) {
-        // The GPU is free again whatever `cost` says (a recorded stopped pod still showed its full price), the container disk is
-        // wiped, and a volume costs double.
+        // The GPU is free again whatever `cost` says (a recorded stopped pod still showed its full price),
+        // the container disk is wiped, and a volume costs double.
         m.gpu_rate = UsdPerHour{0};
         m.disk_rate = disk_cost(pod.volume_gb.value_or(0), kVolumeMicrosStopped);
     } else if (m.presence == Presence::gone) {
         m.gpu_rate = UsdPerHour{0};
         m.disk_rate = UsdPerHour{0};
     } else {
-        // Billed from the moment a machine is assigned, so also while the image is pulled (user reports; assumed).
+        // Billed from the moment a machine is assigned, so also while the image is pulled (user reports;
+        // assumed).
         if (cost.ok()) m.gpu_rate = UsdPerHour{cost.micros};
         if (pod.disk_gb) m.disk_rate = running_disk;
     }
@@ -237,11 +259,14 @@ LaunchOutcome outcome_of(const Reply<Pod>& reply) {
             const auto cost = read_price(reply.value->cost);
             if (cost.ok())
                 out.rate = UsdPerHour{cost.micros} +
-                           disk_cost(reply.value->disk_gb.value_or(0) + reply.value->volume_gb.value_or(0), kDiskMicrosRunning);
+                           disk_cost(reply.value->disk_gb.value_or(0) + reply.value->volume_gb.value_or(0),
+                                     kDiskMicrosRunning);
             return out;
         }
-        // Unparsed or cut answers may still carry an id, and an id beside an error is a machine to be destroyed first.
-        out.error = error_with(refusal_of(a).value_or(ErrorKind::unknown_outcome), a, "create pod (an id came with the error)");
+        // Unparsed or cut answers may still carry an id, and an id beside an error is a machine to be
+        // destroyed first.
+        out.error = error_with(refusal_of(a).value_or(ErrorKind::unknown_outcome), a,
+                               "create pod (an id came with the error)");
         return out;
     }
     if (a.paced || a.delivery == Delivery::not_sent) {
@@ -257,22 +282,30 @@ Error read_error(const Answer& a, std::string_view what) {
     if (a.delivery != Delivery::answered) return error_with(ErrorKind::unavailable, a, what);
     const bool own_voice = a.shape == Shape::problem || a.shape == Shape::v1 || a.shape == Shape::graphql;
     switch (a.status) {
-        case 401: return error_with(own_voice ? ErrorKind::auth : ErrorKind::unavailable, a, what);
-        case 403: return error_with(own_voice ? ErrorKind::auth : ErrorKind::unavailable, a, what);
-        case 402: return error_with(ErrorKind::no_money, a, what);
-        case 410: return error_with(ErrorKind::api_retired, a, what);
-        case 429: return error_with(ErrorKind::rate_limited, a, what);
-        default: break;
+        case 401:
+            return error_with(own_voice ? ErrorKind::auth : ErrorKind::unavailable, a, what);
+        case 403:
+            return error_with(own_voice ? ErrorKind::auth : ErrorKind::unavailable, a, what);
+        case 402:
+            return error_with(ErrorKind::no_money, a, what);
+        case 410:
+            return error_with(ErrorKind::api_retired, a, what);
+        case 429:
+            return error_with(ErrorKind::rate_limited, a, what);
+        default:
+            break;
     }
     // Redirects are not followed and 5xx is somebody in between or behind: nothing was learnt either way.
-    if (a.status >= 500 || (a.status >= 300 && a.status < 400)) return error_with(ErrorKind::unavailable, a, what);
+    if (a.status >= 500 || (a.status >= 300 && a.status < 400))
+        return error_with(ErrorKind::unavailable, a, what);
     return error_with(ErrorKind::malformed, a, what);
 }
 
 bool says_no_such_pod(const Answer& a) {
     if (a.delivery != Delivery::answered) return false;
     if (a.status == 404) return a.shape == Shape::problem;
-    return a.status == 200 && (a.shape == Shape::graphql || a.shape == Shape::v1) && contains_folded(a.text, "not found");
+    return a.status == 200 && (a.shape == Shape::graphql || a.shape == Shape::v1) &&
+           contains_folded(a.text, "not found");
 }
 
 Result<void> destroyed(const Answer& a) {

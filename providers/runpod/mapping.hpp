@@ -1,4 +1,5 @@
-// RunPod's words <-> the model. Pure: no IO, no clock. Every trap of RunPod is handled here and named in a comment.
+// RunPod's words <-> the model. Pure: no IO, no clock. Every trap of RunPod is handled here and named in a
+// comment.
 #pragma once
 #include <string>
 #include <string_view>
@@ -10,17 +11,20 @@
 
 namespace gf::runpod {
 
-/// RunPod quotes its disk per GB and month without saying how long a month is. 720 h is the shortest that anybody bills by, so the
-/// hourly price is never shown too low (1.4 % above a 730 h month, on a line of about a cent per hour).
+/// RunPod quotes its disk per GB and month without saying how long a month is. 720 h is the shortest that
+/// anybody bills by, so the hourly price is never shown too low (1.4 % above a 730 h month, on a line of
+/// about a cent per hour).
 inline constexpr int kHoursPerMonth = 720;
 inline constexpr std::int64_t kDiskMicrosRunning = 100'000;  // $0.10/GB/month, container and volume disk
-inline constexpr std::int64_t kVolumeMicrosStopped = 200'000;  // $0.20 for a stopped pod's volume; its container disk is gone
+inline constexpr std::int64_t kVolumeMicrosStopped =
+    200'000;  // $0.20 for a stopped pod's volume; its container disk is gone
 
-/// Runs where the job names none: has Python, the CUDA libraries and PyTorch, and is common enough to be cached on hosts.
+/// Runs where the job names none: has Python, the CUDA libraries and PyTorch, and is common enough to be
+/// cached on hosts.
 inline constexpr std::string_view kDefaultImage = "pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime";
 
-/// "secure/NVIDIA GeForce RTX 4090/1": the sub-market, the type id byte for byte, GPUs per pod. An offer of RunPod is a kind, not a thing:
-/// it can be rented again while there is stock.
+/// "secure/NVIDIA GeForce RTX 4090/1": the sub-market, the type id byte for byte, GPUs per pod. An offer of
+/// RunPod is a kind, not a thing: it can be rented again while there is stock.
 struct OfferId {
     std::string cloud;  // "secure" | "community"
     std::string gpu_id;
@@ -30,15 +34,17 @@ struct OfferId {
 [[nodiscard]] std::optional<OfferId> parse_offer_id(std::string_view text);
 
 /// Nothing when the type is not sold in that cloud at all or is the catalog's own placeholder.
-[[nodiscard]] std::optional<std::variant<Offer, RejectedOffer>> offer_of(const GpuType& gpu, std::string_view cloud, int count,
+[[nodiscard]] std::optional<std::variant<Offer, RejectedOffer>> offer_of(const GpuType& gpu,
+                                                                         std::string_view cloud, int count,
                                                                          const GpuLookup& lookup);
 
-[[nodiscard]] CreateRequest create_request(const LaunchRequest& request, const OfferId& offer, std::string registry_id);
+[[nodiscard]] CreateRequest create_request(const LaunchRequest& request, const OfferId& offer,
+                                           std::string registry_id);
 
 [[nodiscard]] ProviderMachine machine_of(const Pod& pod, const GpuLookup& lookup);
 
-/// What came of a create. Clean refusals are those listed in README.md by (status, shape, text); everything else is
-/// `unknown_outcome`, and an id is an id even beside an error.
+/// What came of a create. Clean refusals are those listed in README.md by (status, shape, text); everything
+/// else is `unknown_outcome`, and an id is an id even beside an error.
 [[nodiscard]] LaunchOutcome outcome_of(const Reply<Pod>& reply);
 
 /// The error of a call that changes nothing. `what` says what was tried ("list pods").

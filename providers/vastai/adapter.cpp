@@ -7,14 +7,20 @@
 namespace gf::vastai {
 namespace {
 
-// Searches are seven seconds apart, so one look at the market has a bound. What it does not reach is dearer than what it has.
+// Searches are seven seconds apart, so one look at the market has a bound. What it does not reach is dearer
+// than what it has.
 constexpr int kSearchesMax = 12;
-constexpr int kRoundsMax = 4;  // searches of one count and kind without GPU names, each leaving out the names seen so far
+constexpr int kRoundsMax =
+    4;  // searches of one count and kind without GPU names, each leaving out the names seen so far
 
 }  // namespace
 
-Adapter::Adapter(std::string api_url, Secret key, HttpClient& http, Clock& clock, GpuLookup lookup, std::uint64_t seed)
-    : client_(std::move(api_url), std::move(key), http, clock, seed), clock_(clock), lookup_(std::move(lookup)), proof_(clock) {}
+Adapter::Adapter(std::string api_url, Secret key, HttpClient& http, Clock& clock, GpuLookup lookup,
+                 std::uint64_t seed)
+    : client_(std::move(api_url), std::move(key), http, clock, seed),
+      clock_(clock),
+      lookup_(std::move(lookup)),
+      proof_(clock) {}
 
 Result<OfferList> Adapter::offers(const OfferQuery& query) {
     OfferList out;
@@ -22,14 +28,17 @@ Result<OfferList> Adapter::offers(const OfferQuery& query) {
     for (const int count : std::set<int>(query.gpu_counts.begin(), query.gpu_counts.end())) {
         if (count < 1) continue;
         if (query.on_demand)
-            if (auto done = search_all(query, count, false, searches_left, out); !done) return fail(std::move(done).error());
+            if (auto done = search_all(query, count, false, searches_left, out); !done)
+                return fail(std::move(done).error());
         if (query.spot)
-            if (auto done = search_all(query, count, true, searches_left, out); !done) return fail(std::move(done).error());
+            if (auto done = search_all(query, count, true, searches_left, out); !done)
+                return fail(std::move(done).error());
     }
     return out;
 }
 
-Result<void> Adapter::search_all(const OfferQuery& query, int count, bool bid, int& searches_left, OfferList& out) {
+Result<void> Adapter::search_all(const OfferQuery& query, int count, bool bid, int& searches_left,
+                                 OfferList& out) {
     const auto disk = std::max(query.disk_gb, kDiskGbMin);
     bool read_noted = false;
     std::set<std::int64_t> taken;  // rounds may overlap where names were spelled in two ways
@@ -40,7 +49,8 @@ Result<void> Adapter::search_all(const OfferQuery& query, int count, bool bid, i
             {.gpu_names = names, .gpu_names_not = not_names, .num_gpus = count, .bid = bid, .disk_gb = disk});
         if (!reply.value) return fail(seen(read_error(reply.answer, "search offers")));
         const auto now = clock_.now();
-        // Searches wait for each other: what counts for freshness is when the oldest answer of this count and kind came.
+        // Searches wait for each other: what counts for freshness is when the oldest answer of this count and
+        // kind came.
         if (!read_noted) out.reads.push_back({.gpu_count = count, .spot = bid, .at = now});
         read_noted = true;
         for (const auto& ask : *reply.value) {
@@ -57,8 +67,8 @@ Result<void> Adapter::search_all(const OfferQuery& query, int count, bool bid, i
 
     const auto& names = query.provider_gpu_names;
     if (names.empty()) {
-        // At most 64 rows come back and there are no pages. The cheapest 64 may all be small cards, so a full answer is followed by
-        // one without the names seen so far.
+        // At most 64 rows come back and there are no pages. The cheapest 64 may all be small cards, so a full
+        // answer is followed by one without the names seen so far.
         std::set<std::string> names_seen;
         for (int round = 0; round < kRoundsMax && searches_left > 0; ++round) {
             const auto before = names_seen.size();
@@ -82,7 +92,8 @@ LaunchOutcome Adapter::launch(const LaunchRequest& request) {
     const auto create = create_request(request);
     if (!create) return {.id = {}, .error = create.error(), .rate = {}};
     std::vector<Secret> secrets;
-    if (const auto enrol = request.env.find("GPUFERRY_ENROL"); enrol != request.env.end()) secrets.emplace_back(enrol->second);
+    if (const auto enrol = request.env.find("GPUFERRY_ENROL"); enrol != request.env.end())
+        secrets.emplace_back(enrol->second);
     if (request.registry) secrets.push_back(request.registry->password);
     const auto reply = client_.create(*create, secrets);
     if (reply.answer.ok() && reply.value) proof_.note();
@@ -106,9 +117,11 @@ Result<ProviderMachine> Adapter::read(const ProviderMachineId& id) {
         proof_.note();
         return machine_of(*reply.value->instance, lookup_);
     }
-    // An unknown or destroyed id is 200 with null. So may be what a wrong key gets, so it counts beside a proof only.
+    // An unknown or destroyed id is 200 with null. So may be what a wrong key gets, so it counts beside a
+    // proof only.
     const bool nothing_there = reply.value.has_value();
-    if (!nothing_there && !says_no_such_instance(reply.answer)) return fail(seen(read_error(reply.answer, "read instance")));
+    if (!nothing_there && !says_no_such_instance(reply.answer))
+        return fail(seen(read_error(reply.answer, "read instance")));
     if (auto proved = prove_key(); !proved) return fail(std::move(proved).error());
     ProviderMachine gone;
     gone.id = id;
@@ -132,14 +145,17 @@ Result<Usd> Adapter::balance() {
     if (!reply.value) return fail(seen(read_error(reply.answer, "read the account")));
     proof_.note();
     const auto micros = read_amount(*reply.value);
-    if (!micros) return fail(ErrorKind::malformed, "Vast.ai, read the account: neither `credit` nor `balance` is a number");
+    if (!micros)
+        return fail(ErrorKind::malformed,
+                    "Vast.ai, read the account: neither `credit` nor `balance` is a number");
     return Usd{*micros};
 }
 
 Result<void> Adapter::prove_key() {
     if (proof_.fresh()) return {};
     const auto reply = client_.account();
-    if (!reply.value) return fail(seen(read_error(reply.answer, "check the key before \"not there\" counts")));
+    if (!reply.value)
+        return fail(seen(read_error(reply.answer, "check the key before \"not there\" counts")));
     proof_.note();
     return {};
 }

@@ -10,12 +10,18 @@ namespace gf::vastai {
 class Adapter final : public Provider {
  public:
     /// `http` and `clock` must outlive the adapter.
-    Adapter(std::string api_url, Secret key, HttpClient& http, Clock& clock, GpuLookup lookup, std::uint64_t seed);
+    Adapter(std::string api_url, Secret key, HttpClient& http, Clock& clock, GpuLookup lookup,
+            std::uint64_t seed);
 
     [[nodiscard]] ProviderName name() const override { return ProviderName{"vastai"}; }
     [[nodiscard]] Capabilities capabilities() const override {
-        return {.spot = true, .balance = true, .is_local = false, .listing_has_env = true, .per_disk_price = true,
-                .gpu_free_while_booting = true, .search_per_count = true};
+        return {.spot = true,
+                .balance = true,
+                .is_local = false,
+                .listing_has_env = true,
+                .per_disk_price = true,
+                .gpu_free_while_booting = true,
+                .search_per_count = true};
     }
     Result<OfferList> offers(const OfferQuery& query) override;
     LaunchOutcome launch(const LaunchRequest& request) override;

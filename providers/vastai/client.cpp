@@ -18,10 +18,14 @@ constexpr Millis kPatience{Seconds{10}};
 constexpr Millis kSearchPatience{Seconds{40}};
 constexpr Millis kCreatePatience{Seconds{60}};
 
-/// The published minimum intervals plus 20 %. Searching has none published; about ten a minute were seen to pass.
+/// The published minimum intervals plus 20 %. Searching has none published; about ten a minute were seen to
+/// pass.
 PacerRules pacing() {
     return {.endpoints = {{.name = "destroy", .interval = Millis{3'600}, .urgency = Urgency::destroy},
-                          {.name = "create", .interval = Millis{5'400}, .urgency = Urgency::machine, .backoff_first = Seconds{12}},
+                          {.name = "create",
+                           .interval = Millis{5'400},
+                           .urgency = Urgency::machine,
+                           .backoff_first = Seconds{12}},
                           {.name = "show", .interval = Millis{2'400}, .urgency = Urgency::machine},
                           {.name = "list", .interval = Millis{1'200}, .urgency = Urgency::listing},
                           {.name = "account", .interval = Millis{1'200}, .urgency = Urgency::listing},
@@ -30,21 +34,25 @@ PacerRules pacing() {
 
 std::string first_text(const json& body, std::initializer_list<std::string_view> keys) {
     for (const auto key : keys)
-        if (const auto it = body.find(key); it != body.end() && it->is_string()) return it->get<std::string>();
+        if (const auto it = body.find(key); it != body.end() && it->is_string())
+            return it->get<std::string>();
     return {};
 }
 
-/// `extra_env` is a list of [key, value] pairs; the published schema claims a list of texts, and an object is what one sends.
+/// `extra_env` is a list of [key, value] pairs; the published schema claims a list of texts, and an object is
+/// what one sends.
 std::string env_mark(const json& env) {
     constexpr std::string_view mark = "GPUFERRY_MACHINE";
     if (env.is_object()) return first_text(env, {mark});
     if (!env.is_array()) return {};
     for (const auto& item : env) {
-        if (item.is_array() && item.size() == 2 && item[0].is_string() && item[1].is_string() && item[0] == mark)
+        if (item.is_array() && item.size() == 2 && item[0].is_string() && item[1].is_string() &&
+            item[0] == mark)
             return item[1].get<std::string>();
         if (item.is_string()) {
             const auto& line = item.get_ref<const std::string&>();
-            if (line.size() > mark.size() && line.starts_with(mark) && line[mark.size()] == '=') return line.substr(mark.size() + 1);
+            if (line.size() > mark.size() && line.starts_with(mark) && line[mark.size()] == '=')
+                return line.substr(mark.size() + 1);
         }
     }
     return {};
@@ -91,9 +99,12 @@ Ask read_ask(const json& value, const std::string& path) {
     return ask;
 }
 
-/// Identity and state strictly, because a listing that is wrong there must not be believed at all; figures leniently.
+/// Identity and state strictly, because a listing that is wrong there must not be believed at all; figures
+/// leniently.
 Result<Instance> read_instance(const json& value, const std::string& path) {
-    if (!value.is_object()) return fail(ErrorKind::malformed, fmt::format("{}: expected an object, found {}", path, value.type_name()));
+    if (!value.is_object())
+        return fail(ErrorKind::malformed,
+                    fmt::format("{}: expected an object, found {}", path, value.type_name()));
     Instance i;
     FieldReader r(value, path);
     const auto id = r.whole("id");
@@ -114,7 +125,8 @@ Result<Instance> read_instance(const json& value, const std::string& path) {
     i.min_bid = l.number("min_bid");
     i.storage_cost = l.number("storage_cost");
     i.storage_total_cost = l.number("storage_total_cost");
-    if (const auto* live = l.value("instance")) i.live_disk_hour = FieldReader(*live, path).number("diskHour");
+    if (const auto* live = l.value("instance"))
+        i.live_disk_hour = FieldReader(*live, path).number("diskHour");
     i.gpu_name = l.text("gpu_name").value_or("");
     i.num_gpus = l.whole("num_gpus");
     i.gpu_ram = l.quantity("gpu_ram");
@@ -136,7 +148,8 @@ void not_as_documented(Answer& answer, std::string_view what) {
 Client::Client(std::string api_url, Secret key, HttpClient& http, Clock& clock, std::uint64_t seed)
     : api_url_(std::move(api_url)), key_(std::move(key)), http_(http), pacer_(clock, seed, pacing()) {}
 
-Client::Exchange Client::call(std::string_view endpoint, HttpRequest request, Millis patience, std::span<const Secret> secrets) {
+Client::Exchange Client::call(std::string_view endpoint, HttpRequest request, Millis patience,
+                              std::span<const Secret> secrets) {
     Exchange out;
     if (auto turn = pacer_.enter(endpoint, patience); !turn) {
         out.answer.paced = true;
@@ -163,7 +176,8 @@ Client::Exchange Client::call(std::string_view endpoint, HttpRequest request, Mi
         out.answer.text = fmt::format("{}: {}", why, shown(response.body, hidden, 160));
     } else {
         out.answer.json = true;
-        if (const auto it = body->find("success"); it != body->end() && it->is_boolean()) out.answer.success = it->get<bool>();
+        if (const auto it = body->find("success"); it != body->end() && it->is_boolean())
+            out.answer.success = it->get<bool>();
         out.answer.code = shown(first_text(*body, {"error"}), hidden, 64);
         out.answer.text = shown(first_text(*body, {"msg", "message", "detail"}), hidden);
     }
@@ -172,7 +186,8 @@ Client::Exchange Client::call(std::string_view endpoint, HttpRequest request, Mi
 }
 
 Reply<std::vector<Ask>> Client::search(const SearchRequest& request) {
-    // The page's defaults are the command line's, not the server's: a body without them also finds rented and unverified machines.
+    // The page's defaults are the command line's, not the server's: a body without them also finds rented and
+    // unverified machines.
     json body{{"verified", {{"eq", true}}},
               {"external", {{"eq", false}}},
               {"rentable", {{"eq", true}}},
@@ -187,7 +202,9 @@ Reply<std::vector<Ask>> Client::search(const SearchRequest& request) {
         body["gpu_name"] = {{"in", request.gpu_names}};  // with spaces, as in the rows
     else if (!request.gpu_names_not.empty())
         body["gpu_name"] = {{"notin", request.gpu_names_not}};
-    auto [answer, text] = call("search", {.method = "POST", .url = api_url_ + "/api/v0/bundles/", .body = body.dump()}, kSearchPatience);
+    auto [answer, text] =
+        call("search", {.method = "POST", .url = api_url_ + "/api/v0/bundles/", .body = body.dump()},
+             kSearchPatience);
     Reply<std::vector<Ask>> reply{.answer = std::move(answer), .value = {}};
     if (!reply.answer.ok()) return reply;
     const auto json = parse_json(text);
@@ -203,21 +220,19 @@ Reply<std::vector<Ask>> Client::search(const SearchRequest& request) {
 }
 
 Reply<Created> Client::create(const CreateRequest& request, std::span<const Secret> secrets) {
-    json body{{"client_id", "me"},
-              {"image", request.image},
-              {"disk", request.disk_gb},
-              {"label", request.label},
+    json body{{"client_id", "me"},         {"image", request.image},
+              {"disk", request.disk_gb},   {"label", request.label},
               {"env", request.env},  // an object; a text is accepted and ignored
-              {"runtype", "args"},
-              {"onstart", request.entrypoint},
-              {"args", request.args},
-              {"user", "root"},
-              {"target_state", "running"},
-              {"cancel_unavail", true}};
+              {"runtype", "args"},         {"onstart", request.entrypoint},
+              {"args", request.args},      {"user", "root"},
+              {"target_state", "running"}, {"cancel_unavail", true}};
     if (request.price) body["price"] = static_cast<double>(request.price->micros) / 1e6;
     if (!request.image_login.empty()) body["image_login"] = request.image_login;
-    auto [answer, text] = call("create", {.method = "PUT", .url = fmt::format("{}/api/v0/asks/{}/", api_url_, request.ask),
-                                          .body = body.dump(), .once = true},
+    auto [answer, text] = call("create",
+                               {.method = "PUT",
+                                .url = fmt::format("{}/api/v0/asks/{}/", api_url_, request.ask),
+                                .body = body.dump(),
+                                .once = true},
                                kCreatePatience, secrets);
     Reply<Created> reply{.answer = std::move(answer), .value = {}};
     if (const auto json = parse_json(text); json && json->is_object())
@@ -228,7 +243,9 @@ Reply<Created> Client::create(const CreateRequest& request, std::span<const Secr
 }
 
 Reply<Shown> Client::show(const std::string& id) {
-    auto [answer, body] = call("show", {.url = fmt::format("{}/api/v0/instances/{}/?owner=me", api_url_, url_encoded(id))}, kPatience);
+    auto [answer, body] =
+        call("show", {.url = fmt::format("{}/api/v0/instances/{}/?owner=me", api_url_, url_encoded(id))},
+             kPatience);
     Reply<Shown> reply{.answer = std::move(answer), .value = {}};
     if (!reply.answer.ok()) return reply;
     const auto json = parse_json(body);
@@ -265,7 +282,8 @@ Reply<std::vector<Instance>> Client::list() {
         const auto json = parse_json(body);
         const auto rows = json->find("instances");
         if (rows == json->end() || !rows->is_array()) {
-            // The retired call answered 200 like this, and whoever read it as "no instances" launched everything again.
+            // The retired call answered 200 like this, and whoever read it as "no instances" launched
+            // everything again.
             not_as_documented(reply.answer, "the listing has no array `instances`");
             return reply;
         }
@@ -291,7 +309,8 @@ Reply<std::vector<Instance>> Client::list() {
         }
     }
     if (total && *total > static_cast<std::int64_t>(all.size())) {
-        not_as_documented(reply.answer, fmt::format("the listing shows {} of {} instances", all.size(), *total));
+        not_as_documented(reply.answer,
+                          fmt::format("the listing shows {} of {} instances", all.size(), *total));
         return reply;
     }
     reply.value = std::move(all);
@@ -299,7 +318,10 @@ Reply<std::vector<Instance>> Client::list() {
 }
 
 Answer Client::destroy(const std::string& id) {
-    return call("destroy", {.method = "DELETE", .url = fmt::format("{}/api/v0/instances/{}/", api_url_, url_encoded(id)), .body = "{}"},
+    return call("destroy",
+                {.method = "DELETE",
+                 .url = fmt::format("{}/api/v0/instances/{}/", api_url_, url_encoded(id)),
+                 .body = "{}"},
                 kPatience)
         .answer;
 }

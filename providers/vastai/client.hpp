@@ -1,5 +1,5 @@
-// Vast.ai's API in Vast.ai's own words: paths, JSON fields and status codes become the structs below, nothing is decided here.
-// Blocking; thread-safe; paced per endpoint. Facts: README.md beside this file.
+// Vast.ai's API in Vast.ai's own words: paths, JSON fields and status codes become the structs below, nothing
+// is decided here. Blocking; thread-safe; paced per endpoint. Facts: README.md beside this file.
 #pragma once
 #include <map>
 #include <optional>
@@ -17,15 +17,16 @@ namespace gf::vastai {
 struct Answer {
     Delivery delivery{Delivery::not_sent};
     int status{0};
-    bool json{false};                // the body is a JSON object; a 429 and others may be plain text
-    std::optional<bool> success;     // HTTP 200 with success:false happens
-    std::string code;                // `error`
-    std::string text;                // `msg`, `message` or `detail`, or what is wrong with the body; redacted
+    bool json{false};             // the body is a JSON object; a 429 and others may be plain text
+    std::optional<bool> success;  // HTTP 200 with success:false happens
+    std::string code;             // `error`
+    std::string text;             // `msg`, `message` or `detail`, or what is wrong with the body; redacted
     std::optional<Millis> retry_after;
-    bool paced{false};               // our own pacer did not let it out: nothing was sent
-    bool malformed{false};           // a success by status, but not of the documented shape; `text` says how
+    bool paced{false};      // our own pacer did not let it out: nothing was sent
+    bool malformed{false};  // a success by status, but not of the documented shape; `text` says how
     [[nodiscard]] bool ok() const {
-        return delivery == Delivery::answered && status >= 200 && status < 300 && json && success.value_or(true) && !malformed;
+        return delivery == Delivery::answered && status >= 200 && status < 300 && json &&
+               success.value_or(true) && !malformed;
     }
 };
 
@@ -36,8 +37,8 @@ struct Reply {
 };
 
 struct SearchRequest {
-    std::vector<std::string> gpu_names;       // empty = all
-    std::vector<std::string> gpu_names_not;   // left out, when `gpu_names` is empty
+    std::vector<std::string> gpu_names;      // empty = all
+    std::vector<std::string> gpu_names_not;  // left out, when `gpu_names` is empty
     int num_gpus{1};
     bool bid{false};
     std::int64_t disk_gb{8};
@@ -47,34 +48,34 @@ struct Ask {
     std::optional<std::int64_t> id;
     std::string gpu_name;
     std::optional<std::int64_t> num_gpus;
-    std::optional<double> gpu_ram;            // "MB" per GPU
+    std::optional<double> gpu_ram;  // "MB" per GPU
     std::string gpu_arch;
     std::string cpu_arch;
-    std::optional<double> cpu_cores;          // of the whole machine
+    std::optional<double> cpu_cores;  // of the whole machine
     std::optional<double> cpu_cores_effective;
-    std::optional<double> cpu_ram;            // MB of the whole machine
+    std::optional<double> cpu_ram;  // MB of the whole machine
     NumberText dph_base;
     NumberText dph_total;
     NumberText min_bid;
-    NumberText storage_cost;                  // $/GB/month of 720 h
-    NumberText inet_up_cost;                  // $/GB
+    NumberText storage_cost;  // $/GB/month of 720 h
+    NumberText inet_up_cost;  // $/GB
     NumberText inet_down_cost;
-    std::optional<double> inet_up;            // Mbps
+    std::optional<double> inet_up;  // Mbps
     std::optional<double> inet_down;
-    std::optional<double> disk_space;         // GB
+    std::optional<double> disk_space;  // GB
     std::optional<double> reliability;
-    std::optional<double> duration;           // s until the offer's end
-    std::optional<double> end_date;           // unix s
+    std::optional<double> duration;  // s until the offer's end
+    std::optional<double> end_date;  // unix s
     NumberText cuda_max_good;
     std::string driver_version;
-    std::string geolocation;                  // "City, CC"
+    std::string geolocation;  // "City, CC"
     std::optional<std::int64_t> machine_id;
     std::string verification;
     std::optional<bool> rentable;
     std::optional<bool> rented;
     std::optional<bool> external;
     std::optional<bool> is_bid;
-    std::string problem;                      // a field of a wrong type, with its path
+    std::string problem;  // a field of a wrong type, with its path
 };
 
 struct CreateRequest {
@@ -85,7 +86,7 @@ struct CreateRequest {
     std::map<std::string, std::string> env;
     std::string entrypoint;
     std::vector<std::string> args;
-    std::optional<UsdPerHour> price;          // present = interruptible, whatever was searched
+    std::optional<UsdPerHour> price;  // present = interruptible, whatever was searched
     std::string image_login;
 };
 struct Created {
@@ -95,8 +96,8 @@ struct Created {
 struct Instance {
     std::int64_t id{0};
     std::string label;
-    std::string machine_mark;                 // GPUFERRY_MACHINE of extra_env; nothing else of it is kept
-    std::optional<std::string> actual_status; // null = nothing reported yet
+    std::string machine_mark;                  // GPUFERRY_MACHINE of extra_env; nothing else of it is kept
+    std::optional<std::string> actual_status;  // null = nothing reported yet
     std::string intended_status;
     std::string cur_state;
     std::string next_state;
@@ -107,7 +108,7 @@ struct Instance {
     NumberText min_bid;
     NumberText storage_cost;
     NumberText storage_total_cost;
-    NumberText live_disk_hour;                // instance.diskHour
+    NumberText live_disk_hour;  // instance.diskHour
     std::string gpu_name;
     std::optional<std::int64_t> num_gpus;
     std::optional<double> gpu_ram;
@@ -127,10 +128,11 @@ class Client {
  public:
     Client(std::string api_url, Secret key, HttpClient& http, Clock& clock, std::uint64_t seed);
 
-    /// POST /api/v0/bundles/: at most 64 rows whatever is asked. Works without a key, so it proves nothing about it.
+    /// POST /api/v0/bundles/: at most 64 rows whatever is asked. Works without a key, so it proves nothing
+    /// about it.
     Reply<std::vector<Ask>> search(const SearchRequest& request);
-    /// PUT /api/v0/asks/{id}/: one request on the wire, never repeated. `value` is set whenever the body carries
-    /// `new_contract`, whatever the status.
+    /// PUT /api/v0/asks/{id}/: one request on the wire, never repeated. `value` is set whenever the body
+    /// carries `new_contract`, whatever the status.
     Reply<Created> create(const CreateRequest& request, std::span<const Secret> secrets);
     Reply<Shown> show(const std::string& id);
     /// GET /api/v1/instances/, all pages; `value` only when every page was whole.
@@ -144,7 +146,8 @@ class Client {
         Answer answer;
         std::string body;
     };
-    Exchange call(std::string_view endpoint, HttpRequest request, Millis patience, std::span<const Secret> secrets = {});
+    Exchange call(std::string_view endpoint, HttpRequest request, Millis patience,
+                  std::span<const Secret> secrets = {});
     std::string api_url_;
     Secret key_;
     HttpClient& http_;

@@ -33,7 +33,9 @@ std::string country_of(std::string_view geolocation) {
         std::isalpha(static_cast<unsigned char>(code[1])) == 0)
         return {};
     std::string out(code);
-    std::ranges::transform(out, out.begin(), [](char c) { return static_cast<char>(std::toupper(static_cast<unsigned char>(c))); });
+    std::ranges::transform(out, out.begin(), [](char c) {
+        return static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    });
     return out;
 }
 
@@ -68,14 +70,16 @@ std::optional<Instant> lease_end(const Ask& ask, Instant now) {
     if (ask.duration && std::isfinite(*ask.duration) && *ask.duration >= 0 && *ask.duration < 1e9)
         end = now + Millis{static_cast<std::int64_t>(*ask.duration * 1000)};
     const auto date = instant_of_unix(ask.end_date);
-    // Both say the same where the clocks agree. A date in the past beside a remaining duration is a clock that does not.
+    // Both say the same where the clocks agree. A date in the past beside a remaining duration is a clock
+    // that does not.
     if (date && (!end || (*date > now && *date < *end))) end = date;
     return end;
 }
 
 /// 13.0 came as the number 13.0 or 13: CUDA versions are major.minor.
 std::string cuda_text(const NumberText& number) {
-    if (!number || number->empty() || number->find_first_not_of("0123456789.") != std::string::npos) return {};
+    if (!number || number->empty() || number->find_first_not_of("0123456789.") != std::string::npos)
+        return {};
     return number->find('.') == std::string::npos ? *number + ".0" : *number;
 }
 
@@ -90,17 +94,20 @@ Money money_of(const Ask& ask, bool bid, std::int64_t disk_gb) {
     Money out;
     auto storage = read_price_or_zero(ask.storage_cost, "disk_price");
     if (bid) {
-        // min_bid is the floor for the whole slice, GPU part only; 0 or null means that the host takes no bids.
+        // min_bid is the floor for the whole slice, GPU part only; 0 or null means that the host takes no
+        // bids.
         const auto floor = read_price(ask.min_bid, "min_bid");
         if (!floor.ok()) return {.floor = {}, .reason = floor.reason};
         if (!storage.ok()) return {.floor = {}, .reason = storage.reason};
         out.floor = floor.micros;
         const auto raised = floor.micros + (floor.micros * kBidMarginPercent + 99) / 100;
-        out.gpu = std::max<std::int64_t>((raised + 99) / 100 * 100, 1'000);  // whole 0.0001 $, at least the 0.001 $ that is accepted
+        out.gpu = std::max<std::int64_t>((raised + 99) / 100 * 100,
+                                         1'000);  // whole 0.0001 $, at least the 0.001 $ that is accepted
         out.disk_per_gb_month = storage.micros;
         return out;
     }
-    // dph_total is the price: GPU part plus the disk at `allocated_storage`. min_bid is a floor for bids and no price at all.
+    // dph_total is the price: GPU part plus the disk at `allocated_storage`. min_bid is a floor for bids and
+    // no price at all.
     const auto total = read_price(ask.dph_total);
     if (!total.ok()) return {.floor = {}, .reason = total.reason};
     if (!storage.ok()) {
@@ -117,7 +124,8 @@ Money money_of(const Ask& ask, bool bid, std::int64_t disk_gb) {
     }
     const auto base = read_price(ask.dph_base);
     if (!base.ok()) return {.floor = {}, .reason = base.reason};
-    // Where the two disagree (a server that priced another disk, a fee in the total) the dearer reading is the safe one.
+    // Where the two disagree (a server that priced another disk, a fee in the total) the dearer reading is
+    // the safe one.
     out.gpu = std::max(base.micros, without_disk);
     return out;
 }
@@ -129,8 +137,10 @@ Error error_with(ErrorKind kind, const Answer& a, std::string_view what) {
     else if (a.delivery == Delivery::no_answer)
         came = "no answer: " + a.text;
     else
-        came = fmt::format("HTTP {}{}{}{}{}", a.status, a.code.empty() ? "" : " ", a.code, a.text.empty() ? "" : ": ", a.text);
-    return {.kind = kind, .message = fmt::format("Vast.ai, {}: {}", what, came), .retry_after = a.retry_after};
+        came = fmt::format("HTTP {}{}{}{}{}", a.status, a.code.empty() ? "" : " ", a.code,
+                           a.text.empty() ? "" : ": ", a.text);
+    return {
+        .kind = kind, .message = fmt::format("Vast.ai, {}: {}", what, came), .retry_after = a.retry_after};
 }
 
 bool offer_is_taken(const Answer& a) {
@@ -142,7 +152,8 @@ bool offer_is_taken(const Answer& a) {
 }
 
 bool is_deprecated(const Answer& a) {
-    return a.code == "deprecated_endpoint" || (contains_folded(a.text, "deprecated") && contains_folded(a.text, "use /api/"));
+    return a.code == "deprecated_endpoint" ||
+           (contains_folded(a.text, "deprecated") && contains_folded(a.text, "use /api/"));
 }
 
 /// The kind of a clean refusal of a create; nothing if the answer is not on the white-list.
@@ -151,39 +162,47 @@ std::optional<ErrorKind> refusal_of(const Answer& a) {
     const bool failed = a.status >= 400 || (a.status == 200 && a.success == false);
     if (!failed || !a.json || a.status == 429 || a.status >= 500) return std::nullopt;
     if (offer_is_taken(a)) return ErrorKind::no_capacity;
-    if (a.code == "insufficient_credit" || a.status == 411 || contains_folded(a.text, "account lacks credit")) return ErrorKind::no_money;
+    if (a.code == "insufficient_credit" || a.status == 411 || contains_folded(a.text, "account lacks credit"))
+        return ErrorKind::no_money;
     if (a.code == "missing_billing") return ErrorKind::no_money;
     if (a.code == "spend_rate_limit") return ErrorKind::quota;
     if (says_bad_key(a)) return ErrorKind::auth;
     if (is_deprecated(a)) return ErrorKind::api_retired;
     if (a.status == 400) {
-        if (a.code == "invalid_price") return ErrorKind::no_capacity;  // the floor moved: the next look at the market has a new one
-        if (a.code == "invalid_args" || a.code == "invalid_request" || a.code == "no_ssh_key_for_vm" || a.code == "label_too_long")
+        if (a.code == "invalid_price")
+            return ErrorKind::no_capacity;  // the floor moved: the next look at the market has a new one
+        if (a.code == "invalid_args" || a.code == "invalid_request" || a.code == "no_ssh_key_for_vm" ||
+            a.code == "label_too_long")
             return ErrorKind::refused;
     }
     return std::nullopt;
 }
 
 Presence presence_of(const Instance& i) {
-    const bool ordered_stop = i.intended_status == "stopped" && i.cur_state == "stopped" && i.next_state == "stopped";
+    const bool ordered_stop =
+        i.intended_status == "stopped" && i.cur_state == "stopped" && i.next_state == "stopped";
     const auto actual = i.actual_status.value_or("");
     if (actual == "frozen") return Presence::failed;  // paused with its memory, the GPU is billed on
-    if (actual == "created" && contains_folded(i.status_msg, "OCI runtime create failed")) return Presence::failed;  // broken host
-    if (actual == "offline" || actual == "unknown") return Presence::unknown;  // the host is silent; it may come back
-    // All three say stopped although we never ask for it: the bid was lost, or (right after a create) never won. `actual_status` is
-    // only the host's last word and may lag.
+    if (actual == "created" && contains_folded(i.status_msg, "OCI runtime create failed"))
+        return Presence::failed;  // broken host
+    if (actual == "offline" || actual == "unknown")
+        return Presence::unknown;  // the host is silent; it may come back
+    // All three say stopped although we never ask for it: the bid was lost, or (right after a create) never
+    // won. `actual_status` is only the host's last word and may lag.
     if (ordered_stop) return Presence::stopped;
     if (actual == "running") return Presence::running;
     if (actual == "stopped" || actual == "exited") return Presence::stopped;
-    if (actual.empty() || actual == "created" || actual == "loading" || actual == "rebooting" || actual == "recycling" ||
-        actual == "restarting")
+    if (actual.empty() || actual == "created" || actual == "loading" || actual == "rebooting" ||
+        actual == "recycling" || actual == "restarting")
         return Presence::booting;
     return Presence::unknown;
 }
 
 }  // namespace
 
-std::string offer_id(OfferId id) { return fmt::format("{}/{}", id.bid ? "bid" : "on_demand", id.ask); }
+std::string offer_id(OfferId id) {
+    return fmt::format("{}/{}", id.bid ? "bid" : "on_demand", id.ask);
+}
 
 std::optional<OfferId> parse_offer_id(std::string_view text) {
     OfferId id;
@@ -200,10 +219,12 @@ std::optional<OfferId> parse_offer_id(std::string_view text) {
     return id;
 }
 
-std::variant<Offer, RejectedOffer> offer_of(const Ask& ask, bool bid, std::int64_t disk_gb, int num_gpus, Instant now,
-                                            const GpuLookup& lookup) {
+std::variant<Offer, RejectedOffer> offer_of(const Ask& ask, bool bid, std::int64_t disk_gb, int num_gpus,
+                                            Instant now, const GpuLookup& lookup) {
     const auto id = offer_id({.bid = bid, .ask = ask.id.value_or(0)});
-    const auto rejected = [&](std::string reason) { return RejectedOffer{.id = id, .reason = std::move(reason)}; };
+    const auto rejected = [&](std::string reason) {
+        return RejectedOffer{.id = id, .reason = std::move(reason)};
+    };
     if (!ask.problem.empty()) return rejected("malformed");
     if (!ask.id || *ask.id <= 0) return rejected("id_missing");
     if (ask.gpu_name.empty()) return rejected("gpu_name_missing");
@@ -241,7 +262,8 @@ std::variant<Offer, RejectedOffer> offer_of(const Ask& ask, bool bid, std::int64
     if (ask.machine_id) o.host_id = std::to_string(*ask.machine_id);
     o.cpus = told(ask.cpu_cores_effective);
     o.memory = memory_share(ask);
-    if (const auto disk = told(ask.disk_space); disk && *disk < 1e9) o.disk_max = Bytes{static_cast<std::int64_t>(*disk) * kGB};
+    if (const auto disk = told(ask.disk_space); disk && *disk < 1e9)
+        o.disk_max = Bytes{static_cast<std::int64_t>(*disk) * kGB};
     if (ask.reliability && *ask.reliability >= 0 && *ask.reliability <= 1) o.reliability = ask.reliability;
     o.inet_up_mbps = told(ask.inet_up);
     o.inet_down_mbps = told(ask.inet_down);
@@ -253,12 +275,15 @@ std::variant<Offer, RejectedOffer> offer_of(const Ask& ask, bool bid, std::int64
 }
 
 Result<CreateRequest> create_request(const LaunchRequest& request) {
-    const auto refused = [](std::string why) { return fail(ErrorKind::refused, "Vast.ai, create instance: " + std::move(why)); };
+    const auto refused = [](std::string why) {
+        return fail(ErrorKind::refused, "Vast.ai, create instance: " + std::move(why));
+    };
     const auto offer = parse_offer_id(request.offer.id);
     if (!offer) return refused(fmt::format("'{}' is no offer of Vast.ai", request.offer.id));
-    // A create without a price rents on-demand at the full price, even of an ask that was found as a bid; one with a price is
-    // interruptible. Neither may happen by accident.
-    if (offer->bid != request.bid.has_value()) return refused("a bid is needed exactly for interruptible offers");
+    // A create without a price rents on-demand at the full price, even of an ask that was found as a bid; one
+    // with a price is interruptible. Neither may happen by accident.
+    if (offer->bid != request.bid.has_value())
+        return refused("a bid is needed exactly for interruptible offers");
     if (request.bid && request.bid->micros < 1'000) return refused("bids below $0.001 are not accepted");
     CreateRequest out;
     out.ask = offer->ask;
@@ -268,7 +293,8 @@ Result<CreateRequest> create_request(const LaunchRequest& request) {
     out.env = request.env;
     out.env["GPUFERRY_MACHINE"] = request.tag.get();  // second witness: labels can be changed in the console
     for (const auto& [name, value] : out.env)
-        if (value.size() > kEnvValueMax) return refused(fmt::format("{} is longer than {} characters", name, kEnvValueMax));
+        if (value.size() > kEnvValueMax)
+            return refused(fmt::format("{} is longer than {} characters", name, kEnvValueMax));
     // In args mode `onstart` is the entrypoint, and the image's own is replaced.
     out.entrypoint = "/bin/sh";
     out.args = {"-c", request.start_script};
@@ -280,7 +306,9 @@ Result<CreateRequest> create_request(const LaunchRequest& request) {
         const auto& r = *request.registry;
         for (const auto* part : {&r.server, &r.username, &r.password.reveal()})
             if (part->empty() || part->find_first_of(" \t\r\n\"'\\") != std::string::npos)
-                return refused("image_auth: Vast.ai takes no blanks, quotes or backslashes in server, user name or password");
+                return refused(
+                    "image_auth: Vast.ai takes no blanks, quotes or backslashes in server, user name or "
+                    "password");
         out.image_login = fmt::format("-u {} -p {} {}", r.username, r.password.reveal(), r.server);
     }
     return out;
@@ -293,12 +321,15 @@ ProviderMachine machine_of(const Instance& i, const GpuLookup& lookup) {
     m.env_tag = i.machine_mark;
     m.presence = presence_of(i);
     m.raw_state = fmt::format("{} (intended {}, contract {})", i.actual_status.value_or("nothing reported"),
-                              i.intended_status.empty() ? "?" : i.intended_status, i.cur_state.empty() ? "?" : i.cur_state);
+                              i.intended_status.empty() ? "?" : i.intended_status,
+                              i.cur_state.empty() ? "?" : i.cur_state);
     m.spot = i.is_bid.value_or(false);
     if (i.num_gpus) m.gpu_count = static_cast<int>(std::clamp<std::int64_t>(*i.num_gpus, 0, 1024));
     if (!i.gpu_name.empty()) {
         const auto memory = gpu_memory(i.gpu_ram);
-        m.gpu = GpuIdentity{.canonical = lookup("vastai", i.gpu_name, memory).value_or(""), .provider_name = i.gpu_name, .memory = memory};
+        m.gpu = GpuIdentity{.canonical = lookup("vastai", i.gpu_name, memory).value_or(""),
+                            .provider_name = i.gpu_name,
+                            .memory = memory};
     }
     m.region = i.geolocation;
     if (i.machine_id) m.host_id = std::to_string(*i.machine_id);
@@ -315,7 +346,8 @@ ProviderMachine machine_of(const Instance& i, const GpuLookup& lookup) {
         disk = disk_hour(per_gb.micros, static_cast<std::int64_t>(std::ceil(*i.disk_space)));
     if (m.presence == Presence::stopped)
         // Stopped instances may pay a higher storage rate, shown in the live block alone.
-        if (const auto live = read_price_or_zero(i.live_disk_hour); live.ok()) disk = std::max(disk.value_or(0), live.micros);
+        if (const auto live = read_price_or_zero(i.live_disk_hour); live.ok())
+            disk = std::max(disk.value_or(0), live.micros);
     // The GPU: dph_total is the rate *while running*, whatever the state.
     const auto base = read_price(i.dph_base);
     const auto total = read_price(i.dph_total);
@@ -331,8 +363,10 @@ ProviderMachine machine_of(const Instance& i, const GpuLookup& lookup) {
         m.disk_rate = UsdPerHour{0};
     } else {
         if (disk) m.disk_rate = UsdPerHour{*disk};
-        // GPU time is billed in `running` and `frozen` only, not while loading. With `unknown` the last word may have been running.
-        const bool gpu_billed = actual == "frozen" || m.presence == Presence::running || m.presence == Presence::unknown;
+        // GPU time is billed in `running` and `frozen` only, not while loading. With `unknown` the last word
+        // may have been running.
+        const bool gpu_billed =
+            actual == "frozen" || m.presence == Presence::running || m.presence == Presence::unknown;
         if (!gpu_billed)
             m.gpu_rate = UsdPerHour{0};
         else if (gpu)
@@ -352,7 +386,8 @@ LaunchOutcome outcome_of(const Reply<Created>& reply) {
         out.id = ProviderMachineId{std::to_string(reply.value->contract)};
         if (a.ok()) return out;
         // A bid that is too low leaves a stopped, billed instance behind its error.
-        out.error = error_with(refusal_of(a).value_or(ErrorKind::unknown_outcome), a, "create instance (a contract came with the error)");
+        out.error = error_with(refusal_of(a).value_or(ErrorKind::unknown_outcome), a,
+                               "create instance (a contract came with the error)");
         return out;
     }
     if (a.paced || a.delivery == Delivery::not_sent)
@@ -364,8 +399,10 @@ LaunchOutcome outcome_of(const Reply<Created>& reply) {
 
 bool says_bad_key(const Answer& a) {
     if (a.delivery != Delivery::answered || !a.json) return false;
-    if (a.code == "auth_error") return a.status == 401 || a.status == 403 || a.status == 404 || a.status == 200;
-    if (contains_folded(a.text, "invalid user key") || contains_folded(a.text, "does not match any user")) return true;
+    if (a.code == "auth_error")
+        return a.status == 401 || a.status == 403 || a.status == 404 || a.status == 200;
+    if (contains_folded(a.text, "invalid user key") || contains_folded(a.text, "does not match any user"))
+        return true;
     return a.status == 401;
 }
 
@@ -382,7 +419,8 @@ Error read_error(const Answer& a, std::string_view what) {
     if (says_bad_key(a)) return error_with(ErrorKind::auth, a, what);
     if (a.status == 429) return error_with(ErrorKind::rate_limited, a, what);
     if (a.status == 410 || is_deprecated(a)) return error_with(ErrorKind::api_retired, a, what);
-    if (a.status >= 500 || (a.status >= 300 && a.status < 400)) return error_with(ErrorKind::unavailable, a, what);
+    if (a.status >= 500 || (a.status >= 300 && a.status < 400))
+        return error_with(ErrorKind::unavailable, a, what);
     return error_with(ErrorKind::malformed, a, what);
 }
 

@@ -1,4 +1,5 @@
-// One provider together with the world behind it, as the conformance suite sees them. An adapter is done when the suite passes on its bench.
+// One provider together with the world behind it, as the conformance suite sees them. An adapter is done when
+// the suite passes on its bench.
 #pragma once
 #include <memory>
 #include <string>
@@ -13,16 +14,16 @@ namespace gf::test {
 enum class Op : std::uint8_t { offers, create, list, read, destroy };
 enum class Fault : std::uint8_t {
     none,
-    answer_lost,   // it happens, and the connection is cut instead of an answer
-    error_after,   // it happens, and the answer is 502
-    too_often,     // it does not happen: 429
-    no_capacity,   // it does not happen: the provider's own words for "sold out"
-    wrong_key,     // it does not happen: the provider's answer to a bad key
-    html,          // it does not happen: 200 with a web page
-    odd_shape,     // it does not happen: 200 with JSON that lacks what matters
-    truncated,     // the answer ends in the middle
-    later,         // it does not happen: 500 "try again in 60 s"
-    echo,          // it does not happen: 400 with the whole request, headers included, in the text
+    answer_lost,  // it happens, and the connection is cut instead of an answer
+    error_after,  // it happens, and the answer is 502
+    too_often,    // it does not happen: 429
+    no_capacity,  // it does not happen: the provider's own words for "sold out"
+    wrong_key,    // it does not happen: the provider's answer to a bad key
+    html,         // it does not happen: 200 with a web page
+    odd_shape,    // it does not happen: 200 with JSON that lacks what matters
+    truncated,    // the answer ends in the middle
+    later,        // it does not happen: 500 "try again in 60 s"
+    echo,         // it does not happen: 400 with the whole request, headers included, in the text
 };
 
 class Bench {
@@ -30,7 +31,8 @@ class Bench {
     virtual ~Bench() = default;
     virtual Provider& provider() = 0;
     virtual Clock& clock() = 0;
-    /// Lets the provider's time pass: after it, machines that were made run, and ones that were destroyed are gone.
+    /// Lets the provider's time pass: after it, machines that were made run, and ones that were destroyed are
+    /// gone.
     virtual void pass(Millis time) = 0;
     /// All later calls of `op` meet the fault. False where this world knows no such fault.
     virtual bool fault(Op op, Fault fault) = 0;

@@ -3,7 +3,8 @@
 namespace gf::test {
 
 GpuLookup plain_lookup() {
-    return [](std::string_view provider, std::string_view name, std::optional<Bytes>) -> std::optional<std::string> {
+    return [](std::string_view provider, std::string_view name,
+              std::optional<Bytes>) -> std::optional<std::string> {
         if (name == "NVIDIA") return std::nullopt;
         return std::string(provider) + ":" + std::string(name);
     };
@@ -13,7 +14,10 @@ ProviderSetup setup_for(const RunpodWorld&, const std::string& url) {
     ProviderSetup s;
     s.version = "test";
     s.local.enabled = false;
-    s.runpod = {.api_key = Secret(kKey), .api_url = url + "/v2", .graphql_url = url + "/graphql", .clouds = {"secure"}};
+    s.runpod = {.api_key = Secret(kKey),
+                .api_url = url + "/v2",
+                .graphql_url = url + "/graphql",
+                .clouds = {"secure"}};
     s.http.connect_timeout = Seconds{5};
     s.http.total_timeout = Seconds{10};
     return s;

@@ -1,4 +1,5 @@
-// The bench of a provider that is reached over HTTP: a world behind a scripted server, and a clock moved by hand.
+// The bench of a provider that is reached over HTTP: a world behind a scripted server, and a clock moved by
+// hand.
 #pragma once
 #include "bench.hpp"
 #include "providers/registry.hpp"
@@ -15,8 +16,12 @@ inline constexpr Instant kStart = instant_of(1'796'000'000'000);  // 2026-11-30
 /// Settings that reach the scripted server and nothing else.
 [[nodiscard]] ProviderSetup setup_for(const RunpodWorld&, const std::string& url);
 [[nodiscard]] ProviderSetup setup_for(const VastWorld&, const std::string& url);
-[[nodiscard]] inline std::size_t count_in(const RunpodWorld& w) { return w.pods(); }
-[[nodiscard]] inline std::size_t count_in(const VastWorld& w) { return w.instances(); }
+[[nodiscard]] inline std::size_t count_in(const RunpodWorld& w) {
+    return w.pods();
+}
+[[nodiscard]] inline std::size_t count_in(const VastWorld& w) {
+    return w.instances();
+}
 /// Something to rent.
 void stock(RunpodWorld& world);
 void stock(VastWorld& world);
@@ -25,7 +30,9 @@ template <class World>
 class CloudBench final : public Bench {
  public:
     CloudBench()
-        : hand(kStart), world(hand), server([this](const Received& r) { return world.answer(r); }),
+        : hand(kStart),
+          world(hand),
+          server([this](const Received& r) { return world.answer(r); }),
           set(make_providers(setup_for(world, server.url()), hand, plain_lookup()).value()) {
         stock(world);
     }

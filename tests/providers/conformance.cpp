@@ -1,4 +1,5 @@
-// The provider port as a suite of cases. It knows no provider: what differs is in Capabilities or behind the Bench.
+// The provider port as a suite of cases. It knows no provider: what differs is in Capabilities or behind the
+// Bench.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -80,7 +81,8 @@ void a_launch_makes_one_machine_that_is_found_by_its_tag(Bench& b) {
     CHECK(seen->tag == request.tag.get());
     CHECK(seen->gpu_count == request.offer.gpu_count);
     REQUIRE(seen->gpu_rate.has_value());
-    CHECK(seen->gpu_rate->micros <= std::max(request.offer.gpu_rate.micros, request.bid.value_or(UsdPerHour{0}).micros));
+    CHECK(seen->gpu_rate->micros <=
+          std::max(request.offer.gpu_rate.micros, request.bid.value_or(UsdPerHour{0}).micros));
     const auto listing = b.provider().list();
     REQUIRE(listing);
     const auto* listed = by_tag(*listing, request.tag);
@@ -115,7 +117,8 @@ void two_machines_are_told_apart(Bench& b) {
     b.pass(Seconds{20});
     const auto offers = b.provider().offers({.gpu_counts = {0, 1}});
     REQUIRE(offers);
-    const auto free = std::ranges::find_if(offers->offers, [](const Offer& o) { return !o.spot && o.stock != 0; });
+    const auto free =
+        std::ranges::find_if(offers->offers, [](const Offer& o) { return !o.spot && o.stock != 0; });
     if (free == offers->offers.end()) return;  // a machine of one slot
     const auto second = b.provider().launch(launch_request(*free, 4));
     REQUIRE_MESSAGE(!second.error, (second.error ? second.error->message : ""));
@@ -186,7 +189,8 @@ void a_refused_key_is_told_and_proves_nothing(Bench& b) {
     const auto id = rent(b, 22);
     b.pass(Seconds{120});
     bool possible = true;
-    for (const auto op : {Op::create, Op::list, Op::read, Op::destroy}) possible = b.fault(op, Fault::wrong_key) && possible;
+    for (const auto op : {Op::create, Op::list, Op::read, Op::destroy})
+        possible = b.fault(op, Fault::wrong_key) && possible;
     if (!possible) return;
     const auto listing = b.provider().list();
     REQUIRE(!listing);
@@ -210,9 +214,12 @@ void a_refused_key_is_told_and_proves_nothing(Bench& b) {
 // A05, A06, A11
 void an_odd_answer_is_never_an_empty_fleet(Bench& b) {
     const auto id = rent(b, 24);
-    const struct { Fault fault; ErrorKind kind; } rows[] = {
-        {Fault::odd_shape, ErrorKind::malformed}, {Fault::html, ErrorKind::malformed}, {Fault::truncated, ErrorKind::unavailable},
-        {Fault::answer_lost, ErrorKind::unavailable}, {Fault::error_after, ErrorKind::unavailable}, {Fault::too_often, ErrorKind::rate_limited}};
+    const struct {
+        Fault fault;
+        ErrorKind kind;
+    } rows[] = {{Fault::odd_shape, ErrorKind::malformed},     {Fault::html, ErrorKind::malformed},
+                {Fault::truncated, ErrorKind::unavailable},   {Fault::answer_lost, ErrorKind::unavailable},
+                {Fault::error_after, ErrorKind::unavailable}, {Fault::too_often, ErrorKind::rate_limited}};
     for (const auto& row : rows) {
         CAPTURE(static_cast<int>(row.fault));
         b.pass(Seconds{120});
@@ -337,12 +344,15 @@ struct Case {
 constexpr Case kCases[] = {
     {"offers are usable", offers_are_usable},
     {"a market can be asked in part", a_market_can_be_asked_in_part},
-    {"a launch makes one machine that is found by its tag", a_launch_makes_one_machine_that_is_found_by_its_tag},
+    {"a launch makes one machine that is found by its tag",
+     a_launch_makes_one_machine_that_is_found_by_its_tag},
     {"a destroyed machine is gone and stays so", a_destroyed_machine_is_gone_and_stays_so},
     {"two machines are told apart", two_machines_are_told_apart},
-    {"machines of others are listed under their own names", machines_of_others_are_listed_under_their_own_names},
+    {"machines of others are listed under their own names",
+     machines_of_others_are_listed_under_their_own_names},
     {"a create without an answer is of unknown outcome", a_create_without_an_answer_is_of_unknown_outcome},
-    {"a create that came too early is of unknown outcome", a_create_that_came_too_early_is_of_unknown_outcome},
+    {"a create that came too early is of unknown outcome",
+     a_create_that_came_too_early_is_of_unknown_outcome},
     {"no capacity is a clean refusal", no_capacity_is_a_clean_refusal},
     {"a refused key is told and proves nothing", a_refused_key_is_told_and_proves_nothing},
     {"an odd answer is never an empty fleet", an_odd_answer_is_never_an_empty_fleet},
@@ -351,7 +361,8 @@ constexpr Case kCases[] = {
     {"no error text shows a secret", no_error_text_shows_a_secret},
     {"the key travels in a header only", the_key_travels_in_a_header_only},
     {"a provider that is not there is unavailable", a_provider_that_is_not_there_is_unavailable},
-    {"an id that never was is gone by an authenticated read only", an_id_that_never_was_is_gone_by_an_authenticated_read_only},
+    {"an id that never was is gone by an authenticated read only",
+     an_id_that_never_was_is_gone_by_an_authenticated_read_only},
 };
 
 }  // namespace
@@ -370,7 +381,10 @@ LaunchRequest launch_request(const Offer& offer, int number) {
     r.offer = offer;
     r.disk_gb = 20;
     if (offer.spot) r.bid = offer.gpu_rate;
-    r.env = {{"GPUFERRY_URL", "http://127.0.0.1:1"}, {"GPUFERRY_MACHINE", r.tag.get()}, {"GPUFERRY_ENROL", kEnrol}, {"GPUFERRY_PIN", ""}};
+    r.env = {{"GPUFERRY_URL", "http://127.0.0.1:1"},
+             {"GPUFERRY_MACHINE", r.tag.get()},
+             {"GPUFERRY_ENROL", kEnrol},
+             {"GPUFERRY_PIN", ""}};
     r.start_script = "echo \"it's $GPUFERRY_MACHINE\" && exec sleep 1000";
     return r;
 }

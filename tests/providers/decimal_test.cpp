@@ -7,7 +7,11 @@
 using namespace gf;
 
 TEST_CASE("B01: a price is read exactly or refused with a named reason") {
-    const struct { std::string json; std::int64_t micros; std::string reason; } rows[] = {
+    const struct {
+        std::string json;
+        std::int64_t micros;
+        std::string reason;
+    } rows[] = {
         {"0.69", 690'000, ""},
         {"\"0.39\"", 390'000, ""},
         {"\" 0.41 \"", 410'000, ""},
@@ -44,7 +48,8 @@ TEST_CASE("B01: a price is read exactly or refused with a named reason") {
 }
 
 TEST_CASE("one number beyond a double does not cost the whole document") {
-    const auto document = parse_json(R"({"a":[1e309,2,-1e400],"b":)" + std::string(400, '9') + R"(,"c":0.5})");
+    const auto document =
+        parse_json(R"({"a":[1e309,2,-1e400],"b":)" + std::string(400, '9') + R"(,"c":0.5})");
     REQUIRE(document);
     CHECK((*document)["a"][0] == "1e309");
     CHECK((*document)["a"][1] == 2);
@@ -53,7 +58,10 @@ TEST_CASE("one number beyond a double does not cost the whole document") {
 }
 
 TEST_CASE("what is no JSON says what it looks like") {
-    const struct { std::string body; std::string says; } rows[] = {{"<html>", "HTML"}, {"", "empty"}, {"{\"a\":", "truncated"}, {"API requests", "plain text"}};
+    const struct {
+        std::string body;
+        std::string says;
+    } rows[] = {{"<html>", "HTML"}, {"", "empty"}, {"{\"a\":", "truncated"}, {"API requests", "plain text"}};
     for (const auto& row : rows) {
         const auto r = parse_json(row.body);
         REQUIRE(!r);

@@ -26,9 +26,13 @@ HttpClient quick_client(std::size_t body_max = 1 << 20) {
 }  // namespace
 
 TEST_CASE("a request carries our own user agent, the bearer key in a header and a JSON body") {
-    ScriptedServer server([](const Received&) { return Sent{.body = "{}", .headers = {{"Retry-After", "7"}}}; });
+    ScriptedServer server(
+        [](const Received&) { return Sent{.body = "{}", .headers = {{"Retry-After", "7"}}}; });
     auto client = quick_client();
-    const auto r = client.send({.method = "POST", .url = server.url() + "/x?y=1", .bearer = Secret("rpa_EXAMPLE"), .body = R"({"a":1})"});
+    const auto r = client.send({.method = "POST",
+                                .url = server.url() + "/x?y=1",
+                                .bearer = Secret("rpa_EXAMPLE"),
+                                .body = R"({"a":1})"});
     CHECK(r.delivery == gf::Delivery::answered);
     CHECK(r.status == 200);
     CHECK(r.body == "{}");
@@ -46,8 +50,9 @@ TEST_CASE("a request carries our own user agent, the bearer key in a header and 
 
 TEST_CASE("an address that must not be used is refused before anything is sent") {
     auto client = quick_client();
-    for (const std::string url : {"http://203.0.113.7/v2", "http://127.evil.example/", "http://1270.0.0.1/", "ftp://127.0.0.1/x",
-                                  "file:///etc/passwd", "https://user:pass@127.0.0.1/", "nonsense", ""}) {
+    for (const std::string url :
+         {"http://203.0.113.7/v2", "http://127.evil.example/", "http://1270.0.0.1/", "ftp://127.0.0.1/x",
+          "file:///etc/passwd", "https://user:pass@127.0.0.1/", "nonsense", ""}) {
         CAPTURE(url);
         const auto r = client.send({.url = url});
         CHECK(r.delivery == gf::Delivery::not_sent);
@@ -72,7 +77,10 @@ TEST_CASE("what was never sent is told from what got no answer") {
         return Sent{.body = std::string(4096, 'x')};
     });
     auto client = quick_client(1000);
-    const struct { std::string target; int status; } rows[] = {{"/nothing", 0}, {"/headers", 0}, {"/body", 200}, {"/slow", 0}, {"/large", 200}};
+    const struct {
+        std::string target;
+        int status;
+    } rows[] = {{"/nothing", 0}, {"/headers", 0}, {"/body", 200}, {"/slow", 0}, {"/large", 200}};
     for (const auto& row : rows) {
         CAPTURE(row.target);
         const auto r = client.send({.url = server.url() + row.target, .timeout = Millis{700}});
@@ -87,8 +95,9 @@ TEST_CASE("what was never sent is told from what got no answer") {
 }
 
 TEST_CASE("a create is written to the wire once, although its connection is closed under it") {
-    // The first answer leaves the connection open; the server then closes it without answering the next request on it. libcurl
-    // takes that for a stale connection and sends the request again, which the second test shows.
+    // The first answer leaves the connection open; the server then closes it without answering the next
+    // request on it. libcurl takes that for a stale connection and sends the request again, which the second
+    // test shows.
     const auto script = [](const Received& r) {
         return r.target == "/warm" ? Sent{.body = "{}"} : Sent{.delivery = Way::nothing};
     };
@@ -96,7 +105,8 @@ TEST_CASE("a create is written to the wire once, although its connection is clos
     SUBCASE("with once") {
         ScriptedServer server(script);
         CHECK(client.send({.url = server.url() + "/warm"}).status == 200);
-        const auto r = client.send({.method = "POST", .url = server.url() + "/pods", .body = "{}", .once = true});
+        const auto r =
+            client.send({.method = "POST", .url = server.url() + "/pods", .body = "{}", .once = true});
         CHECK(r.delivery == gf::Delivery::no_answer);
         CHECK(server.count("POST", "/pods") == 1);
     }
@@ -134,8 +144,10 @@ TEST_CASE("loopback is never reached through a proxy") {
 TEST_CASE("a line break in a key or header sends nothing") {
     ScriptedServer server([](const Received&) { return Sent{.body = "{}"}; });
     auto client = quick_client();
-    CHECK(client.send({.url = server.url(), .bearer = Secret("k\r\nX-Evil: 1")}).delivery == gf::Delivery::not_sent);
-    CHECK(client.send({.url = server.url(), .headers = {{"A", "b\nX-Evil: 1"}}}).delivery == gf::Delivery::not_sent);
+    CHECK(client.send({.url = server.url(), .bearer = Secret("k\r\nX-Evil: 1")}).delivery ==
+          gf::Delivery::not_sent);
+    CHECK(client.send({.url = server.url(), .headers = {{"A", "b\nX-Evil: 1"}}}).delivery ==
+          gf::Delivery::not_sent);
     CHECK(server.received().empty());
 }
 

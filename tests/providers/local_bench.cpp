@@ -50,22 +50,26 @@ std::vector<pid_t> TemporaryFolder::processes() const {
         if (!stat || !own || stat->start_time < own->start_time) continue;
         std::ifstream in(it->path() / "environ", std::ios::binary);
         const std::string environment{std::istreambuf_iterator<char>(in), {}};
-        if (environment.find(path_.string()) != std::string::npos && std::stoi(name) != ::getpid()) out.push_back(std::stoi(name));
+        if (environment.find(path_.string()) != std::string::npos && std::stoi(name) != ::getpid())
+            out.push_back(std::stoi(name));
     }
     return out;
 }
 
-LocalBench::LocalBench(const std::string& agent, const std::string& nvidia_smi, local::LocalMarket market) : hand(kStart) {
+LocalBench::LocalBench(const std::string& agent, const std::string& nvidia_smi, local::LocalMarket market)
+    : hand(kStart) {
     settings.data_dir = folder.path() / "data";
     settings.agent = folder.program("agent", agent);
     settings.market = market;
-    settings.nvidia_smi = nvidia_smi.empty() ? (folder.path() / "no-such-program").string() : folder.program("nvidia-smi", nvidia_smi).string();
+    settings.nvidia_smi = nvidia_smi.empty() ? (folder.path() / "no-such-program").string()
+                                             : folder.program("nvidia-smi", nvidia_smi).string();
     adapter = std::make_unique<local::Adapter>(settings, hand, plain_lookup());
 }
 
 void LocalBench::pass(Millis time) {
     hand.advance(time);
-    std::this_thread::sleep_for(std::chrono::milliseconds{5});  // the kernel's time to end a process; callers look again, with a bound
+    std::this_thread::sleep_for(std::chrono::milliseconds{
+        5});  // the kernel's time to end a process; callers look again, with a bound
 }
 
 std::size_t LocalBench::machines() {

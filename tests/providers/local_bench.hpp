@@ -1,4 +1,5 @@
-// This machine's bench: real processes of a small shell script in the agent's place, in a folder of their own.
+// This machine's bench: real processes of a small shell script in the agent's place, in a folder of their
+// own.
 #pragma once
 #include <filesystem>
 
@@ -7,7 +8,8 @@
 
 namespace gf::test {
 
-/// A new folder below the system's temporary one, removed with everything in it; processes that still name it are killed.
+/// A new folder below the system's temporary one, removed with everything in it; processes that still name it
+/// are killed.
 class TemporaryFolder {
  public:
     TemporaryFolder();
@@ -27,12 +29,14 @@ class TemporaryFolder {
 inline const std::string kPlainAgent = "#!/bin/sh\nexec sleep 1000\n";
 inline const std::string kTwoCards =
     "#!/bin/sh\ncase \"$1\" in --query-gpu*) echo 'GPU-aaaa, NVIDIA GeForce RTX 3090, 24576, 580.95.05'\n"
-    "echo 'GPU-bbbb, NVIDIA GeForce RTX 3090, 24576, 580.95.05';; *) echo '| NVIDIA-SMI 580.95.05   CUDA Version: 13.0 |';; esac\n";
+    "echo 'GPU-bbbb, NVIDIA GeForce RTX 3090, 24576, 580.95.05';; *) echo '| NVIDIA-SMI 580.95.05   CUDA "
+    "Version: 13.0 |';; esac\n";
 
 class LocalBench final : public Bench {
  public:
     /// An empty `nvidia_smi` means that there is none.
-    explicit LocalBench(const std::string& agent = kPlainAgent, const std::string& nvidia_smi = {}, local::LocalMarket market = {});
+    explicit LocalBench(const std::string& agent = kPlainAgent, const std::string& nvidia_smi = {},
+                        local::LocalMarket market = {});
     Provider& provider() override { return *adapter; }
     Clock& clock() override { return hand; }
     void pass(Millis time) override;

@@ -54,17 +54,22 @@ ProviderMachineId rent(LocalBench& b, int gpus, int number) {
 }
 
 pid_t agent_of(LocalBench& b, const ProviderMachineId& id) {
-    return nlohmann::json::parse(whole(b.settings.data_dir / "local" / id.get() / "machine.json")).at("pid").get<pid_t>();
+    return nlohmann::json::parse(whole(b.settings.data_dir / "local" / id.get() / "machine.json"))
+        .at("pid")
+        .get<pid_t>();
 }
 
 }  // namespace
 
 TEST_CASE("the local adapter keeps the contract of the port, without GPUs") {
-    gf::test::check_conformance([]() -> std::unique_ptr<gf::test::Bench> { return std::make_unique<LocalBench>(); });
+    gf::test::check_conformance(
+        []() -> std::unique_ptr<gf::test::Bench> { return std::make_unique<LocalBench>(); });
 }
 
 TEST_CASE("the local adapter keeps the contract of the port, with two GPUs") {
-    gf::test::check_conformance([]() -> std::unique_ptr<gf::test::Bench> { return std::make_unique<LocalBench>(kPlainAgent, kTwoCards); });
+    gf::test::check_conformance([]() -> std::unique_ptr<gf::test::Bench> {
+        return std::make_unique<LocalBench>(kPlainAgent, kTwoCards);
+    });
 }
 
 TEST_CASE("local: without nvidia-smi there is one CPU-only offer of the whole machine") {
@@ -133,7 +138,8 @@ TEST_CASE("local: a card is rented at most once") {
     CHECK(std::ranges::count(list->offers, 2, &Offer::gpu_count) == 1);
 }
 
-TEST_CASE("local: the agent gets exactly its environment, no descriptor of ours, its own session and folder") {
+TEST_CASE(
+    "local: the agent gets exactly its environment, no descriptor of ours, its own session and folder") {
     ::setenv("RUNPOD_API_KEY", "rpa_EXAMPLE111", 1);
     const int open_file = ::open("/dev/null", O_RDONLY);  // deliberately inheritable
     LocalBench b(kPlainAgent, kTwoCards);
@@ -146,9 +152,12 @@ TEST_CASE("local: the agent gets exactly its environment, no descriptor of ours,
     const auto proc = fs::path("/proc") / std::to_string(pid);
     std::set<std::string> names;
     const auto environment = whole(proc / "environ");
-    for (std::size_t at = 0; at < environment.size(); at = environment.find('\0', at) + 1) names.insert(environment.substr(at, environment.find('=', at) - at));
+    for (std::size_t at = 0; at < environment.size(); at = environment.find('\0', at) + 1)
+        names.insert(environment.substr(at, environment.find('=', at) - at));
     names.erase("PWD");  // the shell's own
-    CHECK(names == std::set<std::string>{"CUDA_VISIBLE_DEVICES", "GPUFERRY_ENROL", "GPUFERRY_MACHINE", "GPUFERRY_PIN", "GPUFERRY_URL", "GPUFERRY_WORKSPACE", "HOME", "LANG", "PATH"});
+    CHECK(names == std::set<std::string>{"CUDA_VISIBLE_DEVICES", "GPUFERRY_ENROL", "GPUFERRY_MACHINE",
+                                         "GPUFERRY_PIN", "GPUFERRY_URL", "GPUFERRY_WORKSPACE", "HOME", "LANG",
+                                         "PATH"});
     CHECK(environment.find("CUDA_VISIBLE_DEVICES=GPU-aaaa") != std::string::npos);
     CHECK(environment.find("rpa_EXAMPLE111") == std::string::npos);
     const auto own = b.settings.data_dir / "local" / out.id.get();
@@ -219,18 +228,22 @@ TEST_CASE("local: kill -9 of the daemon at any moment of a launch leaves a recor
         // What had begun may still be on its way: it settles to "recorded and running" or "nothing runs".
         CHECK(comes(b, [&] {
             const auto listing = b.provider().list();
-            return listing && listing->machines.size() == b.machines() && b.folder.processes().size() == b.machines();
+            return listing && listing->machines.size() == b.machines() &&
+                   b.folder.processes().size() == b.machines();
         }));
         for (const auto& m : b.provider().list()->machines) {
             REQUIRE(b.provider().destroy(m.id));
-            REQUIRE(comes(b, [&] { return b.provider().read(m.id)->presence == Presence::gone; }, Seconds{1}));
+            REQUIRE(
+                comes(b, [&] { return b.provider().read(m.id)->presence == Presence::gone; }, Seconds{1}));
         }
     }
 }
 
 TEST_CASE("local: destroy asks first, and after its time kills the whole tree whatever it did to hide") {
     // Ignores SIGTERM, has a child in a session of its own that ignores it too, and one that lost its parent.
-    LocalBench b("#!/bin/sh\ntrap '' TERM\nsetsid sh -c 'trap \"\" TERM; sleep 1000 & wait' &\n(sh -c 'sleep 1001 & exit 0')\ntouch ready\nwhile :; do sleep 1000; done\n");
+    LocalBench b(
+        "#!/bin/sh\ntrap '' TERM\nsetsid sh -c 'trap \"\" TERM; sleep 1000 & wait' &\n(sh -c 'sleep 1001 & "
+        "exit 0')\ntouch ready\nwhile :; do sleep 1000; done\n");
     const auto id = rent(b, 0, 1);
     const auto own = b.settings.data_dir / "local" / id.get();
     REQUIRE(comes(b, [&] { return fs::exists(own / "ready"); }));
@@ -267,8 +280,8 @@ TEST_CASE("local: a pid that was used again is somebody else") {
     const auto path = b.settings.data_dir / "local" / id.get() / "machine.json";
     auto record = nlohmann::json::parse(whole(path));
     const auto agent = record["pid"].get<pid_t>();
-    // The same pid with an earlier start: this process came later and is a stranger. Its environment still names the tag, so the
-    // stranger is one of this test's own making: a plain sleep.
+    // The same pid with an earlier start: this process came later and is a stranger. Its environment still
+    // names the tag, so the stranger is one of this test's own making: a plain sleep.
     const pid_t stranger = ::fork();
     if (stranger == 0) {
         ::execl("/bin/sleep", "sleep", "1000", nullptr);
@@ -320,7 +333,9 @@ TEST_CASE("local: what cannot be started is a clean refusal that leaves nothing"
     const auto agent = b.settings.agent;
     b.settings.agent = b.folder.path() / "nothing";
     check_clean(launch_request(o, 1));
-    b.settings.agent = b.folder.program("garbage", "\x7f" "ELF but not really");
+    b.settings.agent = b.folder.program("garbage",
+                                        "\x7f"
+                                        "ELF but not really");
     check_clean(launch_request(o, 2));
     b.settings.agent = agent;
     auto with_image = launch_request(o, 3);
@@ -350,7 +365,9 @@ TEST_CASE("local: a record that cannot be read makes the listing fail, not shrin
 }
 
 TEST_CASE("local: a driver in trouble is not a machine without GPUs") {
-    LocalBench b(kPlainAgent, "#!/bin/sh\necho 'NVIDIA-SMI has failed because it could not communicate with the NVIDIA driver.'\nexit 9\n");
+    LocalBench b(kPlainAgent,
+                 "#!/bin/sh\necho 'NVIDIA-SMI has failed because it could not communicate with the NVIDIA "
+                 "driver.'\nexit 9\n");
     const auto list = b.provider().offers({});
     REQUIRE(list);
     CHECK(list->offers.size() == 1);
@@ -359,25 +376,29 @@ TEST_CASE("local: a driver in trouble is not a machine without GPUs") {
 }
 
 TEST_CASE("nvidia-smi's lines are read as they are") {
-    const auto cards = local::parse_cards("GPU-1c, NVIDIA H100 80GB HBM3, 81559, 560.35.05\r\n, x, 1, 2\nshort, line\n"
-                                          "GPU-2d, NVIDIA GB10, [N/A], 580.1\n\n");
+    const auto cards = local::parse_cards(
+        "GPU-1c, NVIDIA H100 80GB HBM3, 81559, 560.35.05\r\n, x, 1, 2\nshort, line\n"
+        "GPU-2d, NVIDIA GB10, [N/A], 580.1\n\n");
     REQUIRE(cards.size() == 3);
     CHECK(cards[0].name == "NVIDIA H100 80GB HBM3");
     CHECK(cards[0].memory == Bytes{81'559 * kMiB});
     CHECK(cards[0].driver == "560.35.05");
     CHECK(cards[1].uuid == "1");
     CHECK(!cards[2].memory);
-    CHECK(local::parse_cuda_version("| NVIDIA-SMI 560.35.05   Driver Version: 560.35.05   CUDA Version: 12.6     |") == "12.6");
+    CHECK(local::parse_cuda_version(
+              "| NVIDIA-SMI 560.35.05   Driver Version: 560.35.05   CUDA Version: 12.6     |") == "12.6");
     CHECK(local::parse_cuda_version("nothing").empty());
 }
 
 TEST_CASE("a stat line is read whatever the process calls itself") {
-    const auto s = local::parse_stat("77 (a) S 1 (b) c) S 5 6 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2");
+    const auto s =
+        local::parse_stat("77 (a) S 1 (b) c) S 5 6 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2");
     REQUIRE(s);
     CHECK(s->pid == 77);
     CHECK(s->state == 'S');
     CHECK(s->parent == 5);
     CHECK(s->session == 42);
     CHECK(s->start_time == 987'654);
-    for (const auto* bad : {"", "77", "77 (x", "77 (x)", "77 (x) S", "77 (x) S a b c", "(x) S 1 2 3"}) CHECK(!local::parse_stat(bad));
+    for (const auto* bad : {"", "77", "77 (x", "77 (x)", "77 (x) S", "77 (x) S a b c", "(x) S 1 2 3"})
+        CHECK(!local::parse_stat(bad));
 }

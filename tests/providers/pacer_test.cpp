@@ -12,7 +12,10 @@ constexpr Instant kT0 = instant_of(1'796'000'000'000);
 
 PacerRules rules(bool account_wide = false) {
     return {.endpoints = {{.name = "destroy", .interval = Millis{3'000}, .urgency = Urgency::destroy},
-                          {.name = "create", .interval = Millis{5'000}, .urgency = Urgency::machine, .backoff_first = Seconds{12}},
+                          {.name = "create",
+                           .interval = Millis{5'000},
+                           .urgency = Urgency::machine,
+                           .backoff_first = Seconds{12}},
                           {.name = "list", .interval = Millis{1'000}, .urgency = Urgency::listing},
                           {.name = "search", .interval = Millis{0}, .urgency = Urgency::search}},
             .account_wide = account_wide};
@@ -79,9 +82,11 @@ TEST_CASE("a 429 without Retry-After backs off exponentially with jitter, up to 
 }
 
 TEST_CASE("the threshold that a 429 names becomes the interval, in all four forms of the text") {
-    for (const std::string body : {"API requests too frequent: endpoint threshold=4.5",
-                                   R"({"detail":"API requests too frequent endpoint threshold=4.5"})",
-                                   R"({"success":false,"error":"rate_limit_exceeded","msg":"API requests too frequent endpoint threshold=4.5"})"}) {
+    for (
+        const std::string body :
+        {"API requests too frequent: endpoint threshold=4.5",
+         R"({"detail":"API requests too frequent endpoint threshold=4.5"})",
+         R"({"success":false,"error":"rate_limit_exceeded","msg":"API requests too frequent endpoint threshold=4.5"})"}) {
         CAPTURE(body);
         ManualClock clock(kT0);
         Pacer pacer(clock, 1, rules());
@@ -112,28 +117,32 @@ TEST_CASE("destroys are never delayed behind searches: what is left of a quota i
     Pacer pacer(clock, 1, rules(true));
     pacer.learn("search", answer(200, {{"ratelimit", R"("minute";r=12;t=30, "hour";r=2800;t=1812)"},
                                        {"ratelimit-policy", R"("minute";q=60;w=60, "hour";q=3000;w=3600)"}}));
-    CHECK(pacer.enter("search", Millis{0}));   // 11 left
-    CHECK(pacer.enter("search", Millis{0}));   // 10 left: the rest is not for searches
+    CHECK(pacer.enter("search", Millis{0}));  // 11 left
+    CHECK(pacer.enter("search", Millis{0}));  // 10 left: the rest is not for searches
     const auto search = pacer.enter("search", Seconds{5});
     REQUIRE(!search);
     CHECK(search.error().retry_after == Seconds{30});
     CHECK(pacer.enter("list", Millis{0}));
-    for (int i = 0; i < 8; ++i) {              // 9 left: creates stop at 2, destroys take all
+    for (int i = 0; i < 8; ++i) {  // 9 left: creates stop at 2, destroys take all
         clock.advance(Seconds{3});
         CHECK(pacer.enter("destroy", Millis{0}));
     }
     CHECK(!pacer.enter("create", Millis{0}));
-    clock.advance(Seconds{6});                 // the window is over
+    clock.advance(Seconds{6});  // the window is over
     CHECK(pacer.enter("create", Millis{0}));
     CHECK(pacer.enter("search", Millis{0}));
 }
 
 TEST_CASE("E03: a time to come back is read from header or text") {
-    const struct { HttpResponse r; std::optional<Millis> hint; } rows[] = {
+    const struct {
+        HttpResponse r;
+        std::optional<Millis> hint;
+    } rows[] = {
         {answer(500, {}, "busy, try again in 60 s"), Seconds{60}},
         {answer(500, {}, R"({"detail":"Try again in 2 minutes."})"), Seconds{120}},
         {answer(503, {{"retry-after", "30"}}, ""), Seconds{30}},
-        {answer(503, {{"retry-after", "Mon, 30 Nov 2026 10:00:00 GMT"}}, "retry after 1.5 seconds"), Millis{1'500}},
+        {answer(503, {{"retry-after", "Mon, 30 Nov 2026 10:00:00 GMT"}}, "retry after 1.5 seconds"),
+         Millis{1'500}},
         {answer(500, {}, "try again in a while"), std::nullopt},
         {answer(500, {}, "try again in 99999999999999999999 s"), std::nullopt},
         {answer(500, {}, "try again in 99999 s"), std::chrono::hours{1}},
@@ -147,7 +156,8 @@ TEST_CASE("E03: a time to come back is read from header or text") {
 TEST_CASE("unreadable RateLimit headers change nothing") {
     ManualClock clock(kT0);
     Pacer pacer(clock, 1, rules(true));
-    for (const auto* text : {"", ";;;", "\"minute\";r=;t=", "\"minute\";r=x;t=5", "\"minute\";r=0;t=-5", "\"minute\";r=0;t=999999999999"})
+    for (const auto* text : {"", ";;;", "\"minute\";r=;t=", "\"minute\";r=x;t=5", "\"minute\";r=0;t=-5",
+                             "\"minute\";r=0;t=999999999999"})
         pacer.learn("search", answer(200, {{"ratelimit", text}}));
     CHECK(pacer.enter("search", Millis{0}));
 }
@@ -158,5 +168,5 @@ TEST_CASE("a scaled clock runs at its scale and a sleeper wakes when it says so"
     CHECK(clock.now() < kT0 + Seconds{60});
     clock.sleep_until(kT0 + Seconds{30});  // 30 ms of real time
     CHECK(clock.now() >= kT0 + Seconds{30});
-    clock.sleep_until(kT0);                // in the past: at once
+    clock.sleep_until(kT0);  // in the past: at once
 }

@@ -8,7 +8,10 @@ using namespace gf;
 
 TEST_CASE("no secret is left in a foreign text") {
     const std::vector<Secret> secrets{Secret("rpa_EXAMPLE111"), Secret("pa ss/word+1")};
-    const struct { std::string text; std::string shown; } rows[] = {
+    const struct {
+        std::string text;
+        std::string shown;
+    } rows[] = {
         {"bad key rpa_EXAMPLE111.", "bad key ***."},
         {"rpa_EXAMPLE111rpa_EXAMPLE111", "******"},
         {"u=pa%20ss%2Fword%2B1", "u=***"},
@@ -38,5 +41,6 @@ TEST_CASE("a foreign text is made fit to be shown") {
 TEST_CASE("a secret on the border of what is looked at does not come through in part") {
     const std::vector<Secret> secrets{Secret("rpa_EXAMPLE111222333")};
     for (std::size_t pad = 380; pad < 420; ++pad)
-        CHECK(shown(std::string(pad, 'x') + "rpa_EXAMPLE111222333", secrets).find("rpa_E") == std::string::npos);
+        CHECK(shown(std::string(pad, 'x') + "rpa_EXAMPLE111222333", secrets).find("rpa_E") ==
+              std::string::npos);
 }

@@ -9,8 +9,8 @@
 using namespace gf;
 using gf::test::problem;
 using gf::test::Received;
-using gf::test::RunpodBench;
 using gf::test::runpod_gpu;
+using gf::test::RunpodBench;
 using nlohmann::json;
 using Sent = gf::test::Answer;
 using Way = gf::test::Delivery;
@@ -18,7 +18,8 @@ using Way = gf::test::Delivery;
 namespace {
 
 constexpr std::string_view kCapacity =
-    "There are no longer any instances available with the requested specifications. Please refresh and try again.";
+    "There are no longer any instances available with the requested specifications. Please refresh and try "
+    "again.";
 
 Sent plain(int status, std::string body, std::string type = "application/json") {
     return {.status = status, .body = std::move(body), .content_type = std::move(type)};
@@ -43,23 +44,37 @@ std::string reason(const OfferList& list, std::string_view id) {
 }  // namespace
 
 TEST_CASE("RunPod: every documented answer to a create has its outcome") {
-    const std::string money = "Your account balance is too low to rent a pod. Please add funds to your account.";
+    const std::string money =
+        "Your account balance is too low to rent a pod. Please add funds to your account.";
     const std::string html = "<!DOCTYPE html><title>Access denied</title>Error 1010";
-    const struct { std::string what; Sent sent; ErrorKind kind; } rows[] = {
+    const struct {
+        std::string what;
+        Sent sent;
+        ErrorKind kind;
+    } rows[] = {
         {"A13 no stock", problem(400, std::string(kCapacity)), ErrorKind::no_capacity},
-        {"no disk", problem(400, "There are no longer any instances available with enough disk space."), ErrorKind::no_capacity},
+        {"no disk", problem(400, "There are no longer any instances available with enough disk space."),
+         ErrorKind::no_capacity},
         {"older text", problem(400, "There are no instances currently available"), ErrorKind::no_capacity},
-        {"race", problem(400, "This machine does not have the resources to deploy your pod. Please try a different machine"), ErrorKind::no_capacity},
+        {"race",
+         problem(
+             400,
+             "This machine does not have the resources to deploy your pod. Please try a different machine"),
+         ErrorKind::no_capacity},
         {"another business rule", problem(400, "disk is too large for this cloud"), ErrorKind::no_capacity},
-        {"400 as v1", plain(400, R"({"error":"There are not enough free GPUs on the host machine to start this pod."})"), ErrorKind::no_capacity},
-        {"400 as v1, unknown text", plain(400, R"({"error":"create pod: something"})"), ErrorKind::unknown_outcome},
+        {"400 as v1",
+         plain(400, R"({"error":"There are not enough free GPUs on the host machine to start this pod."})"),
+         ErrorKind::no_capacity},
+        {"400 as v1, unknown text", plain(400, R"({"error":"create pod: something"})"),
+         ErrorKind::unknown_outcome},
         {"400 as HTML", plain(400, html, "text/html"), ErrorKind::unknown_outcome},
         {"401", problem(401, "missing bearer token"), ErrorKind::auth},
         {"401 as HTML", plain(401, html, "text/html"), ErrorKind::unknown_outcome},
         {"402", problem(402, money), ErrorKind::no_money},
         {"money as 400", problem(400, money), ErrorKind::no_money},
         {"money as 500", problem(500, money), ErrorKind::no_money},
-        {"money as v1's 500", plain(500, json{{"error", "create pod: " + money}, {"status", 500}}.dump()), ErrorKind::no_money},
+        {"money as v1's 500", plain(500, json{{"error", "create pod: " + money}, {"status", 500}}.dump()),
+         ErrorKind::no_money},
         {"403", problem(403, "access denied"), ErrorKind::no_capacity},
         {"403 of the edge", plain(403, html, "text/html"), ErrorKind::unknown_outcome},
         {"404", problem(404, "resource not found"), ErrorKind::no_capacity},
@@ -69,20 +84,26 @@ TEST_CASE("RunPod: every documented answer to a create has its outcome") {
         {"410", plain(410, "Gone", "text/plain"), ErrorKind::api_retired},
         {"413", problem(413, "body too large"), ErrorKind::refused},
         {"A13 422", problem(422, "Request validation failed."), ErrorKind::refused},
-        {"A09 429", problem(429, "rate limit exceeded for the minute window", {{"Retry-After", "12"}}), ErrorKind::unknown_outcome},
+        {"A09 429", problem(429, "rate limit exceeded for the minute window", {{"Retry-After", "12"}}),
+         ErrorKind::unknown_outcome},
         {"500", problem(500, "upstream"), ErrorKind::unknown_outcome},
         {"500 with a capacity text", problem(500, std::string(kCapacity)), ErrorKind::unknown_outcome},
         {"A02 502", plain(502, html, "text/html"), ErrorKind::unknown_outcome},
         {"524", plain(524, "", "text/html"), ErrorKind::unknown_outcome},
-        {"a redirect", {.status = 302, .headers = {{"Location", "https://example.org/"}}}, ErrorKind::unknown_outcome},
+        {"a redirect",
+         {.status = 302, .headers = {{"Location", "https://example.org/"}}},
+         ErrorKind::unknown_outcome},
         {"201 without a body", plain(201, ""), ErrorKind::unknown_outcome},
-        {"201 without an id", plain(201, R"({"name":"x","status":"PROVISIONING"})"), ErrorKind::unknown_outcome},
+        {"201 without an id", plain(201, R"({"name":"x","status":"PROVISIONING"})"),
+         ErrorKind::unknown_outcome},
         {"200 with HTML", plain(200, html, "text/html"), ErrorKind::unknown_outcome},
         {"A01", graphql(std::string(kCapacity)), ErrorKind::no_capacity},
         {"A01 by code", graphql("sold out", "SUPPLY_CONSTRAINT"), ErrorKind::no_capacity},
         {"A01 money", graphql("no funds", "INSUFFICIENT_BALANCE"), ErrorKind::no_money},
-        {"200 with another error", graphql("Something went wrong", "INTERNAL_SERVER_ERROR"), ErrorKind::unknown_outcome},
-        {"a problem body whose status is not the HTTP status", plain(400, R"({"title":"x","status":422,"detail":"y"})"), ErrorKind::unknown_outcome},
+        {"200 with another error", graphql("Something went wrong", "INTERNAL_SERVER_ERROR"),
+         ErrorKind::unknown_outcome},
+        {"a problem body whose status is not the HTTP status",
+         plain(400, R"({"title":"x","status":422,"detail":"y"})"), ErrorKind::unknown_outcome},
     };
     for (const auto& row : rows) {
         CAPTURE(row.what);
@@ -98,8 +119,12 @@ TEST_CASE("RunPod: every documented answer to a create has its outcome") {
 }
 
 TEST_CASE("RunPod: an id beside an error is an id") {
-    for (const auto& sent : {plain(500, R"({"id":"k3v9x2m8q1ztwa","name":"x","status":"RUNNING"})"),
-                             plain(200, R"({"errors":[{"message":"late trouble"}],"data":{"podFindAndDeployOnDemand":{"id":"k3v9x2m8q1ztwa"}}})")}) {
+    for (
+        const auto& sent :
+        {plain(500, R"({"id":"k3v9x2m8q1ztwa","name":"x","status":"RUNNING"})"),
+         plain(
+             200,
+             R"({"errors":[{"message":"late trouble"}],"data":{"podFindAndDeployOnDemand":{"id":"k3v9x2m8q1ztwa"}}})")}) {
         CAPTURE(sent.body);
         RunpodBench b;
         const auto request = gf::test::launch_request(b.some_offer(), 1);
@@ -114,8 +139,10 @@ TEST_CASE("RunPod: a 422 brings the provider's own words") {
     RunpodBench b;
     const auto request = gf::test::launch_request(b.some_offer(), 1);
     b.script([](const Received&) {
-        return plain(422, R"({"title":"Unprocessable Entity","status":422,"detail":"Request validation failed.","errors":["$.image: bad name"]})",
-                     "application/problem+json");
+        return plain(
+            422,
+            R"({"title":"Unprocessable Entity","status":422,"detail":"Request validation failed.","errors":["$.image: bad name"]})",
+            "application/problem+json");
     });
     const auto out = b.provider().launch(request);
     REQUIRE(out.error);
@@ -147,7 +174,8 @@ TEST_CASE("RunPod: the create says exactly what was meant") {
     CHECK(!body.contains("registry"));
 }
 
-TEST_CASE("RunPod: without an image the documented default runs, and spot is refused before anything is sent") {
+TEST_CASE(
+    "RunPod: without an image the documented default runs, and spot is refused before anything is sent") {
     RunpodBench b;
     auto request = gf::test::launch_request(b.some_offer(), 8);
     REQUIRE(!b.provider().launch(request).error);
@@ -164,10 +192,12 @@ TEST_CASE("RunPod: a private registry's login is stored once and named in the cr
     RunpodBench b;
     auto request = gf::test::launch_request(b.some_offer(), 9);
     request.image = "registry.example.org/private:1";
-    request.registry = RegistryLogin{.server = "registry.example.org", .username = "bot", .password = Secret("pass_EXAMPLE_1")};
+    request.registry = RegistryLogin{
+        .server = "registry.example.org", .username = "bot", .password = Secret("pass_EXAMPLE_1")};
     json stored = json::array();
     b.script([&](const Received& r) {
-        if (r.path() == "/v2/registries" && r.method == "GET") return plain(200, json{{"registries", stored}}.dump());
+        if (r.path() == "/v2/registries" && r.method == "GET")
+            return plain(200, json{{"registries", stored}}.dump());
         if (r.path() == "/v2/registries") {
             stored.push_back({{"id", "reg1"}, {"name", json::parse(r.body)["name"]}});
             return plain(201, stored.back().dump());
@@ -196,7 +226,12 @@ TEST_CASE("RunPod: the catalog becomes offers, and what cannot be one says why")
     gpus.back()["price"]["secure"] = "0.39";
     gpus.push_back(runpod_gpu("huge price", 0));
     gpus.back()["price"]["secure"] = "HUGE";
-    for (const auto& [id, price] : std::vector<std::pair<std::string, json>>{{"null", nullptr}, {"zero", 0}, {"empty", ""}, {"negative", -1}, {"nan", "NaN"}, {"object", json::object()}}) {
+    for (const auto& [id, price] : std::vector<std::pair<std::string, json>>{{"null", nullptr},
+                                                                             {"zero", 0},
+                                                                             {"empty", ""},
+                                                                             {"negative", -1},
+                                                                             {"nan", "NaN"},
+                                                                             {"object", json::object()}}) {
         gpus.push_back(runpod_gpu(id, 0.5));
         gpus.back()["price"]["secure"] = price;
     }
@@ -214,7 +249,8 @@ TEST_CASE("RunPod: the catalog becomes offers, and what cannot be one says why")
     gpus.back()["memory"] = 0;
     b.script([&](const Received& r) {
         auto answer = b.world.answer(r);
-        if (const auto at = answer.body.find("\"HUGE\""); at != std::string::npos) answer.body.replace(at, 6, "1e309");
+        if (const auto at = answer.body.find("\"HUGE\""); at != std::string::npos)
+            answer.body.replace(at, 6, "1e309");
         return answer;
     });
     const auto list = b.provider().offers({.gpu_counts = {1, 2, 2}});
@@ -261,8 +297,10 @@ TEST_CASE("RunPod: the catalog becomes offers, and what cannot be one says why")
     REQUIRE(nameless != nullptr);  // C06
     CHECK(nameless->gpu.canonical.empty());
     CHECK(!nameless->gpu.memory);
-    CHECK(b.server.count("GET", "/v2/catalog/gpus?include=AVAILABILITY&product=POD&cloud=SECURE&count=1") == 1);
-    CHECK(b.server.count("GET", "/v2/catalog/gpus?include=AVAILABILITY&product=POD&cloud=SECURE&count=2") == 1);
+    CHECK(b.server.count("GET", "/v2/catalog/gpus?include=AVAILABILITY&product=POD&cloud=SECURE&count=1") ==
+          1);
+    CHECK(b.server.count("GET", "/v2/catalog/gpus?include=AVAILABILITY&product=POD&cloud=SECURE&count=2") ==
+          1);
 }
 
 TEST_CASE("RunPod: names are asked for byte for byte") {
@@ -274,29 +312,51 @@ TEST_CASE("RunPod: names are asked for byte for byte") {
     const auto id = runpod::parse_offer_id(list->offers[0].id);
     REQUIRE(id);
     CHECK(id->gpu_id == "NVIDIA  RTX A4500");
-    for (const std::string bad : {"", "secure", "secure/x", "secure//1", "secure/x/0", "secure/x/-1", "secure/x/1y", "other/x/1"})
+    for (const std::string bad :
+         {"", "secure", "secure/x", "secure//1", "secure/x/0", "secure/x/-1", "secure/x/1y", "other/x/1"})
         CHECK(!runpod::parse_offer_id(bad));
 }
 
 TEST_CASE("RunPod: a pod's state, rate and marks") {
     const auto pod = [](json changes) {
-        json base{{"id", "k3v9x2m8q1ztwa"}, {"name", "gf-x"}, {"status", "RUNNING"}, {"cost", 0.69}, {"disk", 72}, {"runtime", {{"uptime", 5}}},
-                  {"gpu", {{"id", "NVIDIA GeForce RTX 4090"}, {"count", 1}}}, {"env", {{"GPUFERRY_MACHINE", "gf-x"}, {"GPUFERRY_ENROL", "s"}}},
-                  {"createdAt", "2026-11-30T09:12:44Z"}, {"dataCenterId", "EU-RO-1"}};
+        json base{{"id", "k3v9x2m8q1ztwa"},
+                  {"name", "gf-x"},
+                  {"status", "RUNNING"},
+                  {"cost", 0.69},
+                  {"disk", 72},
+                  {"runtime", {{"uptime", 5}}},
+                  {"gpu", {{"id", "NVIDIA GeForce RTX 4090"}, {"count", 1}}},
+                  {"env", {{"GPUFERRY_MACHINE", "gf-x"}, {"GPUFERRY_ENROL", "s"}}},
+                  {"createdAt", "2026-11-30T09:12:44Z"},
+                  {"dataCenterId", "EU-RO-1"}};
         base.merge_patch(changes);
         return base;
     };
-    const struct { std::string what; json changes; Presence presence; std::optional<std::int64_t> gpu; std::optional<std::int64_t> disk; } rows[] = {
+    const struct {
+        std::string what;
+        json changes;
+        Presence presence;
+        std::optional<std::int64_t> gpu;
+        std::optional<std::int64_t> disk;
+    } rows[] = {
         {"running", json::object(), Presence::running, 690'000, 10'000},
         {"RUNNING before the image is there", {{"runtime", nullptr}}, Presence::booting, 690'000, 10'000},
         {"provisioning", {{"status", "PROVISIONING"}}, Presence::booting, 690'000, 10'000},
         {"starting", {{"status", "STARTING"}, {"cost", "0.69"}}, Presence::booting, 690'000, 10'000},
         {"exited, price still shown", {{"status", "EXITED"}, {"cost", 0.72}}, Presence::stopped, 0, 0},
-        {"exited with a volume", {{"status", "EXITED"}, {"mounts", {{"persistent", {{"size", 36}, {"path", "/w"}}}}}}, Presence::stopped, 0, 10'000},
+        {"exited with a volume",
+         {{"status", "EXITED"}, {"mounts", {{"persistent", {{"size", 36}, {"path", "/w"}}}}}},
+         Presence::stopped,
+         0,
+         10'000},
         {"error", {{"status", "ERROR"}}, Presence::failed, 690'000, 10'000},
         {"terminated", {{"status", "TERMINATED"}}, Presence::gone, 0, 0},
         {"a word nobody knows", {{"status", "MIGRATING"}}, Presence::unknown, 690'000, 10'000},
-        {"no price told", {{"cost", nullptr}, {"disk", nullptr}}, Presence::running, std::nullopt, std::nullopt},
+        {"no price told",
+         {{"cost", nullptr}, {"disk", nullptr}},
+         Presence::running,
+         std::nullopt,
+         std::nullopt},
     };
     for (const auto& row : rows) {
         CAPTURE(row.what);
@@ -322,7 +382,11 @@ TEST_CASE("RunPod: a pod's state, rate and marks") {
 
 TEST_CASE("RunPod: what an answer to a read or listing means") {
     const std::string html = "<html>Error 1010</html>";
-    const struct { std::string what; Sent sent; ErrorKind kind; } rows[] = {
+    const struct {
+        std::string what;
+        Sent sent;
+        ErrorKind kind;
+    } rows[] = {
         {"401", problem(401, "missing bearer token"), ErrorKind::auth},
         {"403", problem(403, "access denied"), ErrorKind::auth},
         {"403 of the edge", plain(403, html, "text/html"), ErrorKind::unavailable},
@@ -338,12 +402,20 @@ TEST_CASE("RunPod: what an answer to a read or listing means") {
         {"A06 null", plain(200, R"({"pods":null})"), ErrorKind::malformed},
         {"an object instead of the array", plain(200, R"({"pods":{}})"), ErrorKind::malformed},
         {"v1's bare array", plain(200, "[]"), ErrorKind::malformed},
-        {"errors beside an empty array", plain(200, R"({"errors":[{"message":"x"}],"pods":[]})"), ErrorKind::malformed},
-        {"an error beside an empty array", plain(200, R"({"error":"partial","pods":[]})"), ErrorKind::malformed},
-        {"a pod without an id", plain(200, R"({"pods":[{"name":"x","status":"RUNNING"}]})"), ErrorKind::malformed},
-        {"a pod whose state is a number", plain(200, R"({"pods":[{"id":"a","name":"x","status":5}]})"), ErrorKind::malformed},
-        {"more, but not where", plain(200, R"({"pods":[],"pagination":{"hasNextPage":true,"nextCursor":null}})"), ErrorKind::malformed},
-        {"the same page for ever", plain(200, R"({"pods":[],"pagination":{"hasNextPage":true,"nextCursor":"c"}})"), ErrorKind::malformed},
+        {"errors beside an empty array", plain(200, R"({"errors":[{"message":"x"}],"pods":[]})"),
+         ErrorKind::malformed},
+        {"an error beside an empty array", plain(200, R"({"error":"partial","pods":[]})"),
+         ErrorKind::malformed},
+        {"a pod without an id", plain(200, R"({"pods":[{"name":"x","status":"RUNNING"}]})"),
+         ErrorKind::malformed},
+        {"a pod whose state is a number", plain(200, R"({"pods":[{"id":"a","name":"x","status":5}]})"),
+         ErrorKind::malformed},
+        {"more, but not where",
+         plain(200, R"({"pods":[],"pagination":{"hasNextPage":true,"nextCursor":null}})"),
+         ErrorKind::malformed},
+        {"the same page for ever",
+         plain(200, R"({"pods":[],"pagination":{"hasNextPage":true,"nextCursor":"c"}})"),
+         ErrorKind::malformed},
         {"400", problem(400, "bad cursor"), ErrorKind::malformed},
     };
     for (const auto& row : rows) {
@@ -393,10 +465,13 @@ TEST_CASE("RunPod: 404 is gone only beside a fresh proof of the key, which the a
         CHECK(b.server.count("GET", "/v2/pods?limit=1") == 2);
     }
     SUBCASE("not when the probe fails") {
-        for (const auto& [sent, kind] : {std::pair{problem(401, "x"), ErrorKind::auth}, std::pair{plain(500, ""), ErrorKind::unavailable},
+        for (const auto& [sent, kind] : {std::pair{problem(401, "x"), ErrorKind::auth},
+                                         std::pair{plain(500, ""), ErrorKind::unavailable},
                                          std::pair{plain(200, R"({"pods":null})"), ErrorKind::malformed}}) {
             RunpodBench b;
-            b.script([&](const Received& r) { return r.path() == "/v2/pods" ? sent : problem(404, "pod not found"); });
+            b.script([&](const Received& r) {
+                return r.path() == "/v2/pods" ? sent : problem(404, "pod not found");
+            });
             const auto m = b.provider().read(ProviderMachineId{"abc"});
             REQUIRE(!m);
             CHECK(m.error().kind == kind);
@@ -404,7 +479,10 @@ TEST_CASE("RunPod: 404 is gone only beside a fresh proof of the key, which the a
     }
     SUBCASE("not in anybody else's voice") {
         RunpodBench b;
-        b.script([&](const Received& r) { return r.path() == "/v2/pods" ? plain(200, R"({"pods":[]})") : plain(404, "<html>not found</html>", "text/html"); });
+        b.script([&](const Received& r) {
+            return r.path() == "/v2/pods" ? plain(200, R"({"pods":[]})")
+                                          : plain(404, "<html>not found</html>", "text/html");
+        });
         const auto m = b.provider().read(ProviderMachineId{"abc"});
         REQUIRE(!m);
         CHECK(m.error().kind == ErrorKind::malformed);
@@ -412,7 +490,11 @@ TEST_CASE("RunPod: 404 is gone only beside a fresh proof of the key, which the a
 }
 
 TEST_CASE("RunPod: what an answer to a destroy means") {
-    const struct { std::string what; Sent sent; std::optional<ErrorKind> kind; } rows[] = {
+    const struct {
+        std::string what;
+        Sent sent;
+        std::optional<ErrorKind> kind;
+    } rows[] = {
         {"204", {.status = 204}, std::nullopt},
         {"200 with the pod", plain(200, R"({"id":"abc","status":"TERMINATED"})"), std::nullopt},
         {"E04 404", problem(404, "pod not found"), std::nullopt},
@@ -437,12 +519,19 @@ TEST_CASE("RunPod: what an answer to a destroy means") {
 }
 
 TEST_CASE("RunPod: the balance is read where it can be had, and is optional") {
-    const struct { std::string what; Sent sent; std::optional<std::int64_t> micros; ErrorKind kind; } rows[] = {
+    const struct {
+        std::string what;
+        Sent sent;
+        std::optional<std::int64_t> micros;
+        ErrorKind kind;
+    } rows[] = {
         {"there", plain(200, R"({"data":{"myself":{"clientBalance":41.87}}})"), 41'870'000, {}},
         {"below zero", plain(200, R"({"data":{"myself":{"clientBalance":-0.52}}})"), -520'000, {}},
         {"retired", plain(410, ""), std::nullopt, ErrorKind::not_found},
-        {"a key that may not", plain(403, R"({"errors":[{"message":"no"}]})"), std::nullopt, ErrorKind::not_found},
-        {"errors", plain(200, R"({"errors":[{"message":"no"}],"data":null})"), std::nullopt, ErrorKind::not_found},
+        {"a key that may not", plain(403, R"({"errors":[{"message":"no"}]})"), std::nullopt,
+         ErrorKind::not_found},
+        {"errors", plain(200, R"({"errors":[{"message":"no"}],"data":null})"), std::nullopt,
+         ErrorKind::not_found},
         {"null", plain(200, R"({"data":{"myself":null}})"), std::nullopt, ErrorKind::not_found},
         {"a passing trouble", plain(503, ""), std::nullopt, ErrorKind::unavailable},
     };
@@ -465,7 +554,8 @@ TEST_CASE("RunPod: searches give way when the quota of the account runs low") {
     RunpodBench b;
     b.script([&](const Received& r) {
         auto answer = b.world.answer(r);
-        answer.headers = {{"RateLimit", R"("minute";r=6;t=40)"}, {"RateLimit-Policy", R"("minute";q=60;w=60)"}};
+        answer.headers = {{"RateLimit", R"("minute";r=6;t=40)"},
+                          {"RateLimit-Policy", R"("minute";q=60;w=60)"}};
         return answer;
     });
     REQUIRE(b.provider().list());

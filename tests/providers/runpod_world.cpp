@@ -8,7 +8,8 @@ namespace {
 using nlohmann::json;
 
 std::string echoed(const Received& r) {
-    std::string text = "rejected: " + r.method + " https://api.runpod.io" + r.target + "?api_key=" + kKey + " ";
+    std::string text =
+        "rejected: " + r.method + " https://api.runpod.io" + r.target + "?api_key=" + kKey + " ";
     for (const auto& h : r.headers) text += h.name + ": " + h.value + " ";
     return text + r.body;
 }
@@ -30,7 +31,8 @@ json runpod_gpu(const std::string& id, double secure_price) {
             {"maxCount", {{"secure", 8}, {"community", 4}}},
             {"availability", "MEDIUM"},
             {"dataCenters", {{{"id", "EU-RO-1"}, {"availability", "MEDIUM"}}}},
-            {"cudaVersions", {{{"version", "12.8"}, {"available", true}}, {{"version", "13.0"}, {"available", false}}}}};
+            {"cudaVersions",
+             {{{"version", "12.8"}, {"available", true}}, {{"version", "13.0"}, {"available", false}}}}};
 }
 
 Answer problem(int status, const std::string& detail, std::vector<HttpHeader> headers) {
@@ -42,8 +44,14 @@ Answer problem(int status, const std::string& detail, std::vector<HttpHeader> he
 
 void RunpodWorld::add(const std::string& name, const json& env) {
     const auto id = fmt::format("pod{:011d}", next_++);
-    pods_[id] = {{"id", id}, {"name", name}, {"env", env}, {"gpu", {{"id", "NVIDIA GeForce RTX 4090"}, {"count", 1}}}, {"cost", 0.69},
-                 {"disk", 20}, {"createdAt", "2026-11-30T09:12:44Z"}, {"made", unix_millis(clock_.now())}};
+    pods_[id] = {{"id", id},
+                 {"name", name},
+                 {"env", env},
+                 {"gpu", {{"id", "NVIDIA GeForce RTX 4090"}, {"count", 1}}},
+                 {"cost", 0.69},
+                 {"disk", 20},
+                 {"createdAt", "2026-11-30T09:12:44Z"},
+                 {"made", unix_millis(clock_.now())}};
 }
 
 json RunpodWorld::shown(const json& pod) const {
@@ -60,27 +68,38 @@ json RunpodWorld::shown(const json& pod) const {
 Answer RunpodWorld::answer(const Received& r) {
     const auto path = r.path();
     const bool one = path.starts_with("/v2/pods/");
-    const auto op = path.starts_with("/v2/catalog")    ? Op::offers
-                    : one && r.method == "DELETE"      ? Op::destroy
-                    : one                              ? Op::read
-                    : r.method == "POST"               ? Op::create
-                                                       : Op::list;
+    const auto op = path.starts_with("/v2/catalog") ? Op::offers
+                    : one && r.method == "DELETE"   ? Op::destroy
+                    : one                           ? Op::read
+                    : r.method == "POST"            ? Op::create
+                                                    : Op::list;
     const auto it = faults_.find(op);
     const auto fault = it == faults_.end() ? Fault::none : it->second;
     if (r.header("authorization") != "Bearer " + kKey) return problem(401, "missing bearer token");
     switch (fault) {
-        case Fault::wrong_key: return problem(401, "invalid key");
-        case Fault::too_often: return problem(429, "rate limit exceeded for the minute window", {{"Retry-After", "12"}});
+        case Fault::wrong_key:
+            return problem(401, "invalid key");
+        case Fault::too_often:
+            return problem(429, "rate limit exceeded for the minute window", {{"Retry-After", "12"}});
         case Fault::no_capacity:
-            return problem(400, "There are no longer any instances available with the requested specifications. Please refresh and try again.");
-        case Fault::html: return {.status = 200, .body = "<!DOCTYPE html><title>Maintenance</title>", .content_type = "text/html"};
-        case Fault::odd_shape: return {.body = R"({"data":null,"result":[]})"};
-        case Fault::later: return problem(500, "upstream is busy, try again in 60 s");
-        case Fault::echo: return problem(400, echoed(r));
+            return problem(400,
+                           "There are no longer any instances available with the requested specifications. "
+                           "Please refresh and try again.");
+        case Fault::html:
+            return {.status = 200,
+                    .body = "<!DOCTYPE html><title>Maintenance</title>",
+                    .content_type = "text/html"};
+        case Fault::odd_shape:
+            return {.body = R"({"data":null,"result":[]})"};
+        case Fault::later:
+            return problem(500, "upstream is busy, try again in 60 s");
+        case Fault::echo:
+            return problem(400, echoed(r));
         case Fault::none:
         case Fault::answer_lost:
         case Fault::error_after:
-        case Fault::truncated: break;
+        case Fault::truncated:
+            break;
     }
     Answer out;
     if (op == Op::offers) {
@@ -101,15 +120,18 @@ Answer RunpodWorld::answer(const Received& r) {
     }
     if (fault == Fault::answer_lost) return with(out, Delivery::nothing);
     if (fault == Fault::truncated) return with(out, Delivery::cut_body);
-    if (fault == Fault::error_after) return {.status = 502, .body = "<html>502 Bad Gateway</html>", .content_type = "text/html"};
+    if (fault == Fault::error_after)
+        return {.status = 502, .body = "<html>502 Bad Gateway</html>", .content_type = "text/html"};
     return out;
 }
 
 Answer RunpodWorld::create(const Received& r) {
     const auto body = json::parse(r.body);
     for (const auto& item : body.items())
-        if (std::string_view("name image gpu cloud disk env args registry").find(item.key()) == std::string_view::npos)
-            return problem(422, "Request validation failed.; $: additional properties '" + item.key() + "' not allowed");
+        if (std::string_view("name image gpu cloud disk env args registry").find(item.key()) ==
+            std::string_view::npos)
+            return problem(
+                422, "Request validation failed.; $: additional properties '" + item.key() + "' not allowed");
     // The documented body: anything missing would have been refused.
     for (const auto* key : {"name", "image", "gpu", "cloud", "disk", "env", "args"})
         if (!body.contains(key)) return problem(422, std::string("$: missing property '") + key + "'");
@@ -138,7 +160,9 @@ Answer RunpodWorld::list(const Received& r) const {
     for (std::size_t i = from; i < std::min(from + page, rows.size()); ++i) part.push_back(rows[i]);
     const bool more = from + page < rows.size();
     return {.body = json{{"pods", part},
-                         {"pagination", {{"hasNextPage", more}, {"nextCursor", more ? json(std::to_string(from + page)) : json(nullptr)}}}}
+                         {"pagination",
+                          {{"hasNextPage", more},
+                           {"nextCursor", more ? json(std::to_string(from + page)) : json(nullptr)}}}}
                         .dump()};
 }
 

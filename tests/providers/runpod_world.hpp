@@ -1,4 +1,5 @@
-// A small RunPod for tests: enough state to be rented from, and every documented way of going wrong on demand.
+// A small RunPod for tests: enough state to be rented from, and every documented way of going wrong on
+// demand.
 #pragma once
 #include <map>
 #include <nlohmann/json.hpp>

@@ -49,7 +49,9 @@ bool read_request(int socket, std::string& buffer, Received& out) {
         const auto colon = head.find(':', at);
         if (colon < end) {
             auto name = head.substr(at, colon - at);
-            std::ranges::transform(name, name.begin(), [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
+            std::ranges::transform(name, name.begin(), [](char c) {
+                return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+            });
             auto value = head.substr(colon + 1, end - colon - 1);
             while (value.starts_with(' ')) value.erase(0, 1);
             out.headers.push_back({.name = std::move(name), .value = std::move(value)});
@@ -84,7 +86,8 @@ ScriptedServer::ScriptedServer(Handler handler) : handler_(std::move(handler)) {
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof address;
-    if (listener_ < 0 || ::bind(listener_, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(listener_, 64) != 0 ||
+    if (listener_ < 0 || ::bind(listener_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+        ::listen(listener_, 64) != 0 ||
         ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) != 0)
         throw std::runtime_error("no loopback socket for the scripted server");
     port_ = ntohs(address.sin_port);
@@ -112,7 +115,9 @@ void ScriptedServer::go_away() {
     for (const int s : sockets_) ::shutdown(s, SHUT_RDWR);
 }
 
-std::string ScriptedServer::url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+std::string ScriptedServer::url() const {
+    return "http://127.0.0.1:" + std::to_string(port_);
+}
 
 std::vector<Received> ScriptedServer::received() const {
     const std::lock_guard lock(mutex_);
@@ -121,7 +126,8 @@ std::vector<Received> ScriptedServer::received() const {
 
 int ScriptedServer::count(std::string_view method, std::string_view path) const {
     const std::lock_guard lock(mutex_);
-    return static_cast<int>(std::ranges::count_if(received_, [&](const Received& r) { return r.method == method && r.target.starts_with(path); }));
+    return static_cast<int>(std::ranges::count_if(
+        received_, [&](const Received& r) { return r.method == method && r.target.starts_with(path); }));
 }
 
 void ScriptedServer::handler(Handler handler) {
@@ -165,11 +171,14 @@ void ScriptedServer::serve(int socket, int number) {
             break;
         }
         for (const auto& h : answer.headers) head += h.name + ": " + h.value + "\r\n";
-        if (answer.status != 204) head += "Content-Type: " + answer.content_type + "\r\nContent-Length: " + std::to_string(answer.body.size()) + "\r\n";
+        if (answer.status != 204)
+            head += "Content-Type: " + answer.content_type +
+                    "\r\nContent-Length: " + std::to_string(answer.body.size()) + "\r\n";
         head += "\r\n";
         const auto body = answer.status == 204 ? std::string_view() : std::string_view(answer.body);
         const bool cut = answer.delivery == Delivery::cut_body;
-        head += body.substr(0, cut ? body.size() / 2 : body.size());  // one write: two would wait for a delayed acknowledgement
+        head += body.substr(0, cut ? body.size() / 2
+                                   : body.size());  // one write: two would wait for a delayed acknowledgement
         going_on = send_all(socket, head) && !cut && !answer.close;
     }
     ::shutdown(socket, SHUT_RDWR);

@@ -1,5 +1,6 @@
-// A loopback HTTP/1.1 server whose answers a test decides, one by one: it can delay, cut, truncate, or send anything at all, and keeps
-// every request that it got. One thread per connection; all joined in the destructor.
+// A loopback HTTP/1.1 server whose answers a test decides, one by one: it can delay, cut, truncate, or send
+// anything at all, and keeps every request that it got. One thread per connection; all joined in the
+// destructor.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -21,7 +22,7 @@ struct Received {
     std::string target;               // path and query as sent
     std::vector<HttpHeader> headers;  // names in lower case
     std::string body;
-    int connection{0};                // numbered from 1 in the order of accepting
+    int connection{0};  // numbered from 1 in the order of accepting
     [[nodiscard]] std::string header(std::string_view name) const;
     [[nodiscard]] std::string path() const { return target.substr(0, target.find('?')); }
 };
@@ -39,8 +40,8 @@ struct Answer {
     std::string content_type{"application/json"};
     std::vector<HttpHeader> headers{};
     Delivery delivery{Delivery::whole};
-    Millis delay{0};                  // before answering; ended early by the server's destruction
-    bool close{false};                // after a whole answer
+    Millis delay{0};    // before answering; ended early by the server's destruction
+    bool close{false};  // after a whole answer
 };
 
 class ScriptedServer {
@@ -56,8 +57,9 @@ class ScriptedServer {
     /// Requests with this method and path prefix.
     [[nodiscard]] int count(std::string_view method, std::string_view path) const;
     void handler(Handler handler);
-    /// Waits for a call of the handler to end. Orders what a test has written before it in front of later calls, and what the handler
-    /// has written in front of what the test reads after it; the request and answer in between are invisible to a thread sanitizer.
+    /// Waits for a call of the handler to end. Orders what a test has written before it in front of later
+    /// calls, and what the handler has written in front of what the test reads after it; the request and
+    /// answer in between are invisible to a thread sanitizer.
     void settle() { const std::lock_guard lock(handling_); }
     /// Refuses connections from now on, as a server that is not there.
     void go_away();

@@ -27,7 +27,8 @@ pid_t start(const std::vector<std::string>& arguments, const std::string& log) {
     const pid_t pid = ::fork();
     if (pid == 0) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that crashes leaves no simulator behind
-        if (const int fd = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600); fd >= 0) ::dup2(fd, STDOUT_FILENO);
+        if (const int fd = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600); fd >= 0)
+            ::dup2(fd, STDOUT_FILENO);
         ::execv(argv[0], argv.data());
         ::_exit(127);
     }
@@ -49,10 +50,12 @@ json read_ports(const std::filesystem::path& file) {
 SimBench::SimBench(SimSetup setup) : setup_(std::move(setup)), client_({.user_agent = "gpuferry/test"}) {
     const auto ports_file = folder_.path() / "ports.json";
     clock_ = std::make_unique<ScaledClock>(kStart, setup_.scale);
-    process_ = start({GF_SIM_PATH, "--no-processes", "--ports-file", ports_file.string(), "--dir", (folder_.path() / "sim").string(), "--time-scale",
-                      fmt::format("{}", setup_.scale), "--time-origin", std::to_string(unix_millis(clock_->now())), "--profile", setup_.profile,
-                      "--runpod-key", kKey, "--vastai-key", kKey, "--vastai-rate-limits", setup_.intervals ? "true" : "false"},
-                     (folder_.path() / "sim.log").string());
+    process_ = start(
+        {GF_SIM_PATH, "--no-processes", "--ports-file", ports_file.string(), "--dir",
+         (folder_.path() / "sim").string(), "--time-scale", fmt::format("{}", setup_.scale), "--time-origin",
+         std::to_string(unix_millis(clock_->now())), "--profile", setup_.profile, "--runpod-key", kKey,
+         "--vastai-key", kKey, "--vastai-rate-limits", setup_.intervals ? "true" : "false"},
+        (folder_.path() / "sim.log").string());
     const auto ports = read_ports(ports_file);
     upstream_ = fmt::format("http://127.0.0.1:{}", ports.at(setup_.provider).get<int>());
     admin_ = fmt::format("http://127.0.0.1:{}", ports.at("admin").get<int>());
@@ -61,7 +64,10 @@ SimBench::SimBench(SimSetup setup) : setup_(std::move(setup)), client_({.user_ag
     s.version = "test";
     s.local.enabled = false;
     if (setup_.provider == "runpod")
-        s.runpod = {.api_key = Secret(kKey), .api_url = proxy_->url() + "/v2", .graphql_url = proxy_->url() + "/graphql", .clouds = {"secure", "community"}};
+        s.runpod = {.api_key = Secret(kKey),
+                    .api_url = proxy_->url() + "/v2",
+                    .graphql_url = proxy_->url() + "/graphql",
+                    .clouds = {"secure", "community"}};
     else
         s.vastai = {.api_key = Secret(kKey), .api_url = proxy_->url()};
     set_ = make_providers(s, *clock_, plain_lookup()).value();
@@ -73,23 +79,33 @@ SimBench::~SimBench() {
     ::waitpid(process_, nullptr, 0);
 }
 
-json SimBench::admin(const std::string& path) { return json::parse(client_.send({.url = admin_ + path}).body); }
+json SimBench::admin(const std::string& path) {
+    return json::parse(client_.send({.url = admin_ + path}).body);
+}
 void SimBench::tell(const std::string& call, json body, const ProviderMachineId& id) {
     if (!id.empty()) {
         body["provider"] = setup_.provider;
         // Vast.ai's ids are numbers on its wire.
         body["id"] = setup_.provider == "vastai" ? json(std::stoll(id.get())) : json(id.get());
     }
-    const auto answer = client_.send({.method = "POST", .url = admin_ + "/_sim/" + call, .body = body.dump()});
+    const auto answer =
+        client_.send({.method = "POST", .url = admin_ + "/_sim/" + call, .body = body.dump()});
     if (answer.status != 200) throw std::runtime_error(call + ": " + answer.body);
 }
 
-json SimBench::state() { return admin("/_sim/state"); }
-json SimBench::market() { return admin("/_sim/market"); }
-json SimBench::bill() { return admin("/_sim/bill"); }
+json SimBench::state() {
+    return admin("/_sim/state");
+}
+json SimBench::market() {
+    return admin("/_sim/market");
+}
+json SimBench::bill() {
+    return admin("/_sim/bill");
+}
 
 bool SimBench::fault(Op op, Fault fault) {
-    // How the provider words "sold out" is the simulator's own affair and needs a sold-out market, not a replaced answer.
+    // How the provider words "sold out" is the simulator's own affair and needs a sold-out market, not a
+    // replaced answer.
     if (fault == Fault::no_capacity) return false;
     proxy_->settle();
     faults_[op] = fault;
@@ -111,12 +127,16 @@ Op SimBench::op_of(const Received& r) const {
 }
 
 Answer SimBench::pass_on(const Received& r, bool bad_key) {
-    HttpRequest request{.method = r.method, .url = upstream_ + r.target, .bearer = Secret(bad_key ? "key_WRONG" : kKey), .body = r.body};
+    HttpRequest request{.method = r.method,
+                        .url = upstream_ + r.target,
+                        .bearer = Secret(bad_key ? "key_WRONG" : kKey),
+                        .body = r.body};
     if (r.header("authorization") != "Bearer " + kKey) request.bearer = Secret();
     const auto got = client_.send(request);
     Answer out{.status = got.status, .body = got.body};
     for (const auto& h : got.headers)
-        if (h.name != "content-length" && h.name != "connection" && h.name != "content-type") out.headers.push_back(h);
+        if (h.name != "content-length" && h.name != "connection" && h.name != "content-type")
+            out.headers.push_back(h);
     out.content_type = got.header("content-type").value_or("application/json");
     return out;
 }
@@ -126,8 +146,10 @@ Answer SimBench::answer(const Received& r) {
     auto out = Answer{};
     switch (it == faults_.end() ? Fault::none : it->second) {
         case Fault::none:
-        case Fault::no_capacity: return pass_on(r);
-        case Fault::wrong_key: return pass_on(r, true);  // the simulator's own answer to a key it does not know
+        case Fault::no_capacity:
+            return pass_on(r);
+        case Fault::wrong_key:
+            return pass_on(r, true);  // the simulator's own answer to a key it does not know
         case Fault::answer_lost:
             out = pass_on(r);
             out.delivery = Delivery::nothing;
@@ -139,14 +161,20 @@ Answer SimBench::answer(const Received& r) {
         case Fault::error_after:
             pass_on(r);
             return {.status = 502, .body = "Bad Gateway", .content_type = "text/plain"};
-        case Fault::too_often: return {.status = 429, .body = "API requests too frequent", .content_type = "text/plain"};
-        case Fault::html: return {.body = "<!DOCTYPE html>", .content_type = "text/html"};
-        case Fault::odd_shape: return {.body = R"({"success":true,"data":null})"};
-        case Fault::later: return {.status = 500, .body = "busy, try again in 60 s", .content_type = "text/plain"};
+        case Fault::too_often:
+            return {.status = 429, .body = "API requests too frequent", .content_type = "text/plain"};
+        case Fault::html:
+            return {.body = "<!DOCTYPE html>", .content_type = "text/html"};
+        case Fault::odd_shape:
+            return {.body = R"({"success":true,"data":null})"};
+        case Fault::later:
+            return {.status = 500, .body = "busy, try again in 60 s", .content_type = "text/plain"};
         case Fault::echo: {
             std::string text = r.target;
             for (const auto& h : r.headers) text += " " + h.name + ": " + h.value;
-            return {.status = 400, .body = json{{"success", false}, {"error", "invalid_args"}, {"msg", text + r.body}}.dump()};
+            return {
+                .status = 400,
+                .body = json{{"success", false}, {"error", "invalid_args"}, {"msg", text + r.body}}.dump()};
         }
     }
     return out;
@@ -158,14 +186,25 @@ bool SimBench::add_foreign(const std::string& name) {
     if (setup_.provider == "runpod") {
         request.method = "POST";
         request.url = upstream_ + "/v2/pods";
-        body = {{"name", name}, {"image", "ubuntu:22.04"}, {"gpu", {{"id", "NVIDIA GeForce RTX 4090"}, {"count", 1}}}, {"cloud", "SECURE"}, {"disk", 10}};
+        body = {{"name", name},
+                {"image", "ubuntu:22.04"},
+                {"gpu", {{"id", "NVIDIA GeForce RTX 4090"}, {"count", 1}}},
+                {"cloud", "SECURE"},
+                {"disk", 10}};
     } else {
-        const auto found = client_.send({.method = "POST", .url = upstream_ + "/api/v0/bundles/", .bearer = Secret(kKey),
-                                         .body = R"({"type":"on-demand","limit":1,"rentable":{"eq":true},"rented":{"eq":false}})"});
+        const auto found = client_.send(
+            {.method = "POST",
+             .url = upstream_ + "/api/v0/bundles/",
+             .bearer = Secret(kKey),
+             .body = R"({"type":"on-demand","limit":1,"rentable":{"eq":true},"rented":{"eq":false}})"});
         const auto ask = json::parse(found.body).at("offers").at(0).at("id").get<std::int64_t>();
         request.method = "PUT";
         request.url = fmt::format("{}/api/v0/asks/{}/", upstream_, ask);
-        body = {{"client_id", "me"}, {"image", "ubuntu:22.04"}, {"disk", 10}, {"label", name}, {"runtype", "ssh"}};
+        body = {{"client_id", "me"},
+                {"image", "ubuntu:22.04"},
+                {"disk", 10},
+                {"label", name},
+                {"runtype", "ssh"}};
     }
     request.body = body.dump();
     const auto made = client_.send(request);

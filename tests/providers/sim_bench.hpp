@@ -1,5 +1,6 @@
-// The bench whose world is the real simulator process: written from the provider pages by somebody who has not seen the adapters. Between the two stands
-// a scripted server that passes requests on, and loses, cuts or replaces answers when a case wants that.
+// The bench whose world is the real simulator process: written from the provider pages by somebody who has
+// not seen the adapters. Between the two stands a scripted server that passes requests on, and loses, cuts or
+// replaces answers when a case wants that.
 #pragma once
 #include <sys/types.h>
 
@@ -13,10 +14,11 @@
 namespace gf::test {
 
 struct SimSetup {
-    std::string provider;          // "runpod" | "vastai"
+    std::string provider;  // "runpod" | "vastai"
     std::string profile{"observed"};
     double scale{1000};
-    bool intervals{false};         // Vast.ai's least intervals; a busy machine's jitter is larger than their margin at a high scale
+    bool intervals{false};  // Vast.ai's least intervals; a busy machine's jitter is larger than their margin
+                            // at a high scale
 };
 
 class SimBench final : public Bench {

@@ -21,16 +21,6 @@ Sent plain(int status, std::string body, std::string type = "application/json") 
     return {.status = status, .body = std::move(body), .content_type = std::move(type)};
 }
 
-const Offer* find(const OfferList& list, std::string_view id) {
-    const auto it = std::ranges::find(list.offers, id, &Offer::id);
-    return it == list.offers.end() ? nullptr : &*it;
-}
-
-std::string reason(const OfferList& list, std::string_view id) {
-    const auto it = std::ranges::find(list.rejected, id, &RejectedOffer::id);
-    return it == list.rejected.end() ? "" : it->reason;
-}
-
 Offer spot_offer(VastBench& b) {
     const auto list = b.provider().offers({.gpu_counts = {1}, .on_demand = false});
     REQUIRE(list);
@@ -43,18 +33,30 @@ Offer spot_offer(VastBench& b) {
 TEST_CASE("Vast.ai: every documented answer to a create has its outcome") {
     const std::string no_ask = "error 404/3603: no_such_ask Instance type by id 18442711 is not available.";
     const std::string credit = "Your account lacks credit; see the billing page.";
-    const struct { std::string what; Sent sent; ErrorKind kind; } rows[] = {
+    const struct {
+        std::string what;
+        Sent sent;
+        ErrorKind kind;
+    } rows[] = {
         {"taken", vast_error(404, "invalid_args", no_ask), ErrorKind::no_capacity},
-        {"taken while starting", vast_error(410, "no_such_ask", "error 410/3907: no_such_ask Instance type 1 is no longer available."), ErrorKind::no_capacity},
-        {"taken, by code alone", plain(404, R"({"success":false,"error":"no_such_ask"})"), ErrorKind::no_capacity},
+        {"taken while starting",
+         vast_error(410, "no_such_ask",
+                    "error 410/3907: no_such_ask Instance type 1 is no longer available."),
+         ErrorKind::no_capacity},
+        {"taken, by code alone", plain(404, R"({"success":false,"error":"no_such_ask"})"),
+         ErrorKind::no_capacity},
         {"taken, HTTP 200", vast_error(200, "no_such_ask", ""), ErrorKind::no_capacity},
-        {"taken, in SkyPilot's words", vast_error(400, "x", "This offer has already been rented"), ErrorKind::no_capacity},
-        {"taken, in other words", vast_error(400, "x", "Offer 5 is no longer rentable"), ErrorKind::no_capacity},
+        {"taken, in SkyPilot's words", vast_error(400, "x", "This offer has already been rented"),
+         ErrorKind::no_capacity},
+        {"taken, in other words", vast_error(400, "x", "Offer 5 is no longer rentable"),
+         ErrorKind::no_capacity},
         {"bid outside the limits", vast_error(400, "invalid_price", "bid too low"), ErrorKind::no_capacity},
-        {"bad body", vast_error(400, "invalid_args", "error 400/3467: Invalid args: disk"), ErrorKind::refused},
+        {"bad body", vast_error(400, "invalid_args", "error 400/3467: Invalid args: disk"),
+         ErrorKind::refused},
         {"bad JSON", vast_error(400, "invalid_request", "Invalid json body"), ErrorKind::refused},
         {"VM without a key", vast_error(400, "no_ssh_key_for_vm", "x"), ErrorKind::refused},
-        {"label", vast_error(400, "label_too_long", "Please limit label length to 1024 characters"), ErrorKind::refused},
+        {"label", vast_error(400, "label_too_long", "Please limit label length to 1024 characters"),
+         ErrorKind::refused},
         {"no credit", vast_error(400, "insufficient_credit", credit), ErrorKind::no_money},
         {"no credit, another status", vast_error(402, "insufficient_credit", "x"), ErrorKind::no_money},
         {"411", vast_error(411, "", "Insufficient credit"), ErrorKind::no_money},
@@ -63,17 +65,25 @@ TEST_CASE("Vast.ai: every documented answer to a create has its outcome") {
         {"401", vast_error(401, "auth_error", "Invalid user key"), ErrorKind::auth},
         {"A08 404 for a key", vast_error(404, "auth_error", "Invalid user key"), ErrorKind::auth},
         {"403", vast_error(403, "auth_error", "This action requires login."), ErrorKind::auth},
-        {"403 of a host", vast_error(403, "invalid_args", "error 403/3586: Offer 1234567 is not your own."), ErrorKind::unknown_outcome},
-        {"404 without a word", vast_error(404, "invalid_args", "error 404/1: what"), ErrorKind::unknown_outcome},
+        {"403 of a host", vast_error(403, "invalid_args", "error 403/3586: Offer 1234567 is not your own."),
+         ErrorKind::unknown_outcome},
+        {"404 without a word", vast_error(404, "invalid_args", "error 404/1: what"),
+         ErrorKind::unknown_outcome},
         {"404 as text", plain(404, "not found", "text/plain"), ErrorKind::unknown_outcome},
-        {"deprecated", vast_error(410, "deprecated_endpoint", "/api/v0/asks/ is deprecated. Use /api/v1/ instead."), ErrorKind::api_retired},
+        {"deprecated",
+         vast_error(410, "deprecated_endpoint", "/api/v0/asks/ is deprecated. Use /api/v1/ instead."),
+         ErrorKind::api_retired},
         {"410 as text", plain(410, "Gone", "text/plain"), ErrorKind::unknown_outcome},
         {"A09 429 text", plain(429, "API requests too frequent", "text/plain"), ErrorKind::unknown_outcome},
-        {"429 detail", plain(429, R"({"detail":"API requests too frequent endpoint threshold=4.5"})"), ErrorKind::unknown_outcome},
-        {"429 JSON", vast_error(429, "rate_limit_exceeded", "API requests too frequent endpoint threshold=3.0"), ErrorKind::unknown_outcome},
+        {"429 detail", plain(429, R"({"detail":"API requests too frequent endpoint threshold=4.5"})"),
+         ErrorKind::unknown_outcome},
+        {"429 JSON",
+         vast_error(429, "rate_limit_exceeded", "API requests too frequent endpoint threshold=3.0"),
+         ErrorKind::unknown_outcome},
         {"500", vast_error(500, "x", "y"), ErrorKind::unknown_outcome},
         {"502", plain(502, "Bad Gateway", "text/plain"), ErrorKind::unknown_outcome},
-        {"504 with a text of no credit", vast_error(504, "insufficient_credit", credit), ErrorKind::unknown_outcome},
+        {"504 with a text of no credit", vast_error(504, "insufficient_credit", credit),
+         ErrorKind::unknown_outcome},
         {"200 success:false, unknown", vast_error(200, "weird", "hm"), ErrorKind::unknown_outcome},
         {"200 without a contract", plain(200, R"({"success":true})"), ErrorKind::unknown_outcome},
         {"200 with HTML", plain(200, "<html></html>", "text/html"), ErrorKind::unknown_outcome},
@@ -99,7 +109,9 @@ TEST_CASE("Vast.ai: a contract beside an error is a machine") {
         VastBench b;
         auto request = gf::test::launch_request(spot_offer(b), 1);
         b.script([&](const Received&) {
-            return plain(status, R"({"success":false,"error":"invalid_price","msg":"bid too low","new_contract":24880153})");
+            return plain(
+                status,
+                R"({"success":false,"error":"invalid_price","msg":"bid too low","new_contract":24880153})");
         });
         const auto out = b.provider().launch(request);
         CHECK(out.id.get() == "24880153");
@@ -135,7 +147,8 @@ TEST_CASE("Vast.ai: the create says exactly what was meant") {
     auto request = gf::test::launch_request(b.some_offer(), 7);
     request.image = "ghcr.io/example/trainer:1.4.2";
     request.disk_gb = 60;
-    request.registry = RegistryLogin{.server = "ghcr.io", .username = "bot", .password = Secret("tok_EXAMPLE")};
+    request.registry =
+        RegistryLogin{.server = "ghcr.io", .username = "bot", .password = Secret("tok_EXAMPLE")};
     REQUIRE(!b.provider().launch(request).error);
     const auto r = b.server.received().back();
     CHECK(r.method == "PUT");
@@ -164,7 +177,8 @@ TEST_CASE("Vast.ai: what its words cannot hold is refused before anything is sen
     auto long_env = good;
     long_env.env["GPUFERRY_ENROL"] = std::string(257, 'x');
     auto blank_login = good;
-    blank_login.registry = RegistryLogin{.server = "ghcr.io", .username = "bot", .password = Secret("two words")};
+    blank_login.registry =
+        RegistryLogin{.server = "ghcr.io", .username = "bot", .password = Secret("two words")};
     auto other_offer = good;
     other_offer.offer.id = "secure/NVIDIA GeForce RTX 4090/1";
     for (const auto& request : {long_script, long_env, blank_login, other_offer}) {
@@ -178,208 +192,6 @@ TEST_CASE("Vast.ai: what its words cannot hold is refused before anything is sen
     small_disk.disk_gb = 1;
     REQUIRE(!b.provider().launch(small_disk).error);
     CHECK(json::parse(b.server.received().back().body)["disk"] == 8);
-}
-
-TEST_CASE("Vast.ai: asks become offers, and what cannot be one says why") {
-    VastBench b;
-    auto& asks = b.world.asks;
-    asks = json::array();
-    const auto add = [&](std::int64_t id, json changes) {
-        asks.push_back(vast_ask(id, "RTX 4090", 0.37));
-        asks.back().merge_patch(changes);
-        for (const auto& item : changes.items())
-            if (item.value().is_null()) asks.back()[item.key()] = nullptr;
-    };
-    add(1, json::object());
-    add(2, {{"dph_base", nullptr}, {"dph_total", 0.62}, {"min_bid", 0.01}});  // B02
-    add(3, {{"dph_base", nullptr}, {"dph_total", "0.39"}});
-    add(4, {{"dph_total", nullptr}});
-    add(5, {{"dph_total", 0}});
-    add(6, {{"dph_total", ""}});
-    add(7, {{"dph_total", -1}});
-    add(8, {{"dph_total", "NaN"}});
-    add(9, {{"dph_total", "HUGE"}});
-    add(10, {{"dph_base", 0}, {"dph_total", 0.4}});
-    add(11, {{"geolocation", nullptr}, {"cpu_cores", nullptr}, {"cpu_cores_effective", 0}});  // B09
-    add(12, {{"gpu_name", "NVIDIA"}, {"gpu_ram", 0}});                                        // C06
-    add(13, {{"duration", 7200.0}});                                                          // B08
-    add(14, {{"duration", nullptr}, {"end_date", unix_millis(gf::test::kStart) / 1000 + 3600}});
-    add(15, {{"duration", 7200.0}, {"end_date", 1764480000.0}});                              // another clock's past
-    add(16, {{"rentable", false}});
-    add(17, {{"external", true}});
-    add(18, {{"verification", "unverified"}});
-    add(19, {{"storage_cost", -0.1}});
-    add(20, {{"inet_down_cost", "x"}});
-    add(21, {{"gpu_name", nullptr}});
-    add(22, {{"dph_base", {{"a", 1}}}});
-    add(23, {{"geolocation", ", US"}, {"cpu_arch", "aarch64"}, {"cuda_max_good", 13}});
-    add(24, {{"storage_cost", nullptr}, {"dph_base", nullptr}, {"dph_total", 0.5}});
-    b.script([&](const Received& r) {
-        auto answer = b.world.answer(r);
-        for (auto at = answer.body.find("\"HUGE\""); at != std::string::npos; at = answer.body.find("\"HUGE\"")) answer.body.replace(at, 6, "1e309");
-        return answer;
-    });
-    const auto list = b.provider().offers({.gpu_counts = {1}, .disk_gb = 60, .spot = false});
-    REQUIRE(list);
-    const auto* one = find(*list, "on_demand/1");
-    REQUIRE(one != nullptr);
-    CHECK(one->gpu_rate.micros == 370'000);
-    CHECK(one->disk_micros_per_gb_month == 150'000);
-    CHECK(disk_rate(*one, 60).micros == 12'500);  // 60 GB * 0.15 / 720, as in the documentation's example
-    CHECK(one->traffic_up_micros_per_gb == 4'400);
-    CHECK(one->traffic_down_micros_per_gb == 1'800);
-    CHECK(one->gpu.memory == Bytes{24'564 * kMiB});
-    CHECK(one->gpu.canonical == "vastai:RTX 4090");
-    CHECK(one->cpus == 16.0);
-    CHECK(one->memory == Bytes{64'477 * 1'000'000LL});  // 515820 MB * 16 / 128
-    CHECK(one->disk_max == Bytes{843 * kGB});
-    CHECK(one->region == "Oregon, US");
-    CHECK(one->country == "US");
-    CHECK(one->reliability == 0.9964);
-    CHECK(one->cuda_max == "13.0");
-    CHECK(one->driver == "580.95.05");
-    CHECK(one->host_id == "31001");
-    CHECK(one->lease_end == gf::test::kStart + Seconds{7'776'000});
-    CHECK(one->exclusive);
-    CHECK(!one->spot);
-    CHECK(!one->spot_floor);
-    const auto* b02 = find(*list, "on_demand/2");
-    REQUIRE(b02 != nullptr);
-    CHECK(b02->gpu_rate.micros + disk_rate(*b02, 60).micros == 620'000);
-    REQUIRE(find(*list, "on_demand/3") != nullptr);
-    CHECK(find(*list, "on_demand/3")->gpu_rate.micros + 12'500 == 390'000);
-    CHECK(reason(*list, "on_demand/4") == "price_missing");
-    CHECK(reason(*list, "on_demand/5") == "price_zero");
-    CHECK(reason(*list, "on_demand/6") == "price_empty");
-    CHECK(reason(*list, "on_demand/7") == "price_negative");
-    CHECK(reason(*list, "on_demand/8") == "price_not_finite");
-    CHECK(reason(*list, "on_demand/9") == "price_too_large");
-    CHECK(reason(*list, "on_demand/10") == "price_zero");
-    const auto* b09 = find(*list, "on_demand/11");
-    REQUIRE(b09 != nullptr);
-    CHECK(b09->country.empty());
-    CHECK(b09->region.empty());
-    CHECK(!b09->cpus);
-    CHECK(!b09->memory);
-    const auto* c06 = find(*list, "on_demand/12");
-    REQUIRE(c06 != nullptr);
-    CHECK(c06->gpu.canonical.empty());
-    CHECK(!c06->gpu.memory);
-    CHECK(find(*list, "on_demand/13")->lease_end == gf::test::kStart + Seconds{7'200});
-    CHECK(find(*list, "on_demand/14")->lease_end == gf::test::kStart + Seconds{3'600});
-    CHECK(find(*list, "on_demand/15")->lease_end == gf::test::kStart + Seconds{7'200});
-    CHECK(reason(*list, "on_demand/16") == "not_rentable");
-    CHECK(reason(*list, "on_demand/17") == "brokered");
-    CHECK(reason(*list, "on_demand/18") == "not_verified");
-    CHECK(reason(*list, "on_demand/19") == "disk_price_negative");
-    CHECK(reason(*list, "on_demand/20") == "traffic_price_not_a_number");
-    CHECK(reason(*list, "on_demand/21") == "gpu_name_missing");
-    CHECK(reason(*list, "on_demand/22") == "malformed");
-    const auto* arm = find(*list, "on_demand/23");
-    REQUIRE(arm != nullptr);
-    CHECK(arm->country == "US");
-    CHECK(arm->arch == "arm64");
-    CHECK(arm->cuda_max == "13.0");
-    REQUIRE(find(*list, "on_demand/24") != nullptr);
-    CHECK(find(*list, "on_demand/24")->gpu_rate.micros == 500'000);
-}
-
-TEST_CASE("B06: the dear disk makes the cheap offer the dear one") {
-    VastBench b;
-    b.world.asks = {vast_ask(1, "RTX 4090", 0.30), vast_ask(2, "RTX 4090", 0.38)};
-    b.world.asks[0]["storage_cost"] = 0.60;
-    b.world.asks[1]["storage_cost"] = 0.10;
-    const auto list = b.provider().offers({.gpu_counts = {1}, .disk_gb = 200, .spot = false});
-    REQUIRE(list);
-    const auto all_in = [&](const char* id) { return find(*list, id)->gpu_rate.micros + disk_rate(*find(*list, id), 200).micros; };
-    CHECK(all_in("on_demand/1") == 300'000 + 166'667);
-    CHECK(all_in("on_demand/2") == 380'000 + 27'778);
-}
-
-TEST_CASE("C01, C03: names pass through as the provider spells them, with the memory that tells variants apart") {
-    VastBench b;
-    b.world.asks = json::array();
-    const std::vector<std::pair<std::string, int>> cards{{"RTX 4090", 24564}, {"RTX 4090D", 24564}, {"RTX 4090 Laptop", 16376},
-                                                         {"A100 PCIE", 40960}, {"A100 SXM4", 81920}, {"A100X", 81920}};
-    for (std::size_t i = 0; i < cards.size(); ++i) {
-        b.world.asks.push_back(vast_ask(static_cast<std::int64_t>(i) + 1, cards[i].first, 0.5));
-        b.world.asks.back()["gpu_ram"] = cards[i].second;
-    }
-    const auto list = b.provider().offers({.gpu_counts = {1}, .spot = false});
-    REQUIRE(list);
-    REQUIRE(list->offers.size() == cards.size());
-    for (std::size_t i = 0; i < cards.size(); ++i) {
-        CHECK(list->offers[i].gpu.provider_name == cards[i].first);
-        CHECK(list->offers[i].gpu.canonical == "vastai:" + cards[i].first);
-        CHECK(list->offers[i].gpu.memory == Bytes{cards[i].second * kMiB});
-    }
-}
-
-TEST_CASE("Vast.ai: bids carry their floor and stand above it") {
-    VastBench b;
-    b.world.asks = {vast_ask(1, "RTX 4090", 0.37), vast_ask(2, "RTX 4090", 0.37), vast_ask(3, "RTX 4090", 0.37), vast_ask(4, "RTX 4090", 0.37)};
-    b.world.asks[1]["min_bid"] = 0.0;
-    b.world.asks[2]["min_bid"] = 0.0001;
-    b.world.asks[3]["storage_cost"] = nullptr;
-    b.script([&](const Received& r) {
-        // Rows as the server makes them; the null must not stop the world's own arithmetic.
-        auto copy = b.world.asks;
-        for (auto& ask : copy) ask["is_bid"] = true;
-        CHECK(json::parse(r.body)["type"] == "bid");
-        return Sent{.body = json{{"offers", copy}}.dump()};
-    });
-    const auto list = b.provider().offers({.gpu_counts = {1}, .on_demand = false});
-    REQUIRE(list);
-    const auto* bid = find(*list, "bid/1");
-    REQUIRE(bid != nullptr);
-    CHECK(bid->spot);
-    CHECK(bid->spot_floor == UsdPerHour{213'300});
-    CHECK(bid->gpu_rate.micros == 234'700);  // 0.2133 and a tenth, up to whole 0.0001 $
-    CHECK(reason(*list, "bid/2") == "min_bid_zero");
-    REQUIRE(find(*list, "bid/3") != nullptr);
-    CHECK(find(*list, "bid/3")->gpu_rate.micros == 1'000);
-    CHECK(reason(*list, "bid/4") == "disk_price_missing");
-}
-
-TEST_CASE("Vast.ai: a search states all filters, in the server's spelling and with our disk") {
-    VastBench b;
-    REQUIRE(b.provider().offers({.gpu_counts = {2}, .provider_gpu_names = {"RTX 4090", "H100 SXM"}, .disk_gb = 100, .spot = false}));
-    const auto q = json::parse(b.server.received().back().body);
-    CHECK(q["gpu_name"] == json{{"in", {"RTX 4090", "H100 SXM"}}});
-    CHECK(q["num_gpus"] == json{{"eq", 2}});
-    CHECK(q["verified"] == json{{"eq", true}});
-    CHECK(q["external"] == json{{"eq", false}});
-    CHECK(q["rentable"] == json{{"eq", true}});
-    CHECK(q["rented"] == json{{"eq", false}});
-    CHECK(q["disk_space"] == json{{"gte", 100}});
-    CHECK(q["allocated_storage"] == 100);
-    CHECK(q["type"] == "on-demand");
-    CHECK(q["limit"] == 64);
-}
-
-TEST_CASE("Vast.ai: the cap of 64 rows hides nothing that was asked for") {
-    SUBCASE("by name: one search each when the common one is full") {
-        VastBench b;
-        b.world.asks = json::array();
-        for (int i = 0; i < 70; ++i) b.world.asks.push_back(vast_ask(100 + i, "RTX 3060", 0.05));
-        b.world.asks.push_back(vast_ask(900, "H100 SXM", 2.0));
-        const auto list = b.provider().offers({.gpu_counts = {1}, .provider_gpu_names = {"RTX 3060", "H100 SXM"}, .spot = false});
-        REQUIRE(list);
-        CHECK(find(*list, "on_demand/900") != nullptr);
-        CHECK(b.server.count("POST", "/api/v0/bundles/") == 3);
-        CHECK(std::ranges::count(list->offers, "on_demand/100", &Offer::id) == 1);
-    }
-    SUBCASE("without names: further searches leave out the names seen") {
-        VastBench b;
-        b.world.asks = json::array();
-        for (int i = 0; i < 70; ++i) b.world.asks.push_back(vast_ask(100 + i, "RTX 3060", 0.05));
-        for (int i = 0; i < 70; ++i) b.world.asks.push_back(vast_ask(300 + i, "RTX 3090", 0.10));
-        b.world.asks.push_back(vast_ask(900, "H100 SXM", 2.0));
-        const auto list = b.provider().offers({.gpu_counts = {1}, .spot = false});
-        REQUIRE(list);
-        CHECK(find(*list, "on_demand/900") != nullptr);
-        CHECK(b.server.count("POST", "/api/v0/bundles/") == 3);
-    }
 }
 
 TEST_CASE("Vast.ai: no call comes before its endpoint's interval is over") {
@@ -399,43 +211,98 @@ TEST_CASE("Vast.ai: no call comes before its endpoint's interval is over") {
 }
 
 TEST_CASE("Vast.ai: an instance's state, rate and marks") {
-    const json base{{"id", 24880153}, {"label", "gf-x"}, {"machine_id", 31877}, {"actual_status", "running"}, {"intended_status", "running"},
-                    {"cur_state", "running"}, {"next_state", "running"}, {"status_msg", "success"}, {"is_bid", true}, {"min_bid", 0.2133},
-                    {"dph_base", 0.24}, {"dph_total", 0.2525}, {"storage_cost", 0.15}, {"storage_total_cost", 0.0125}, {"disk_space", 60.0},
-                    {"gpu_name", "RTX 4090"}, {"num_gpus", 1}, {"gpu_ram", 24564}, {"start_date", 1764493961.2}, {"end_date", 1772256000.0},
-                    {"extra_env", {{"GPUFERRY_MACHINE", "gf-x"}, {"GPUFERRY_ENROL", "s"}}}, {"geolocation", "Oregon, US"}};
-    const json all_stopped{{"actual_status", "stopped"}, {"intended_status", "stopped"}, {"cur_state", "stopped"}, {"next_state", "stopped"}};
+    const json base{{"id", 24880153},
+                    {"label", "gf-x"},
+                    {"machine_id", 31877},
+                    {"actual_status", "running"},
+                    {"intended_status", "running"},
+                    {"cur_state", "running"},
+                    {"next_state", "running"},
+                    {"status_msg", "success"},
+                    {"is_bid", true},
+                    {"min_bid", 0.2133},
+                    {"dph_base", 0.24},
+                    {"dph_total", 0.2525},
+                    {"storage_cost", 0.15},
+                    {"storage_total_cost", 0.0125},
+                    {"disk_space", 60.0},
+                    {"gpu_name", "RTX 4090"},
+                    {"num_gpus", 1},
+                    {"gpu_ram", 24564},
+                    {"start_date", 1764493961.2},
+                    {"end_date", 1772256000.0},
+                    {"extra_env", {{"GPUFERRY_MACHINE", "gf-x"}, {"GPUFERRY_ENROL", "s"}}},
+                    {"geolocation", "Oregon, US"}};
+    const json all_stopped{{"actual_status", "stopped"},
+                           {"intended_status", "stopped"},
+                           {"cur_state", "stopped"},
+                           {"next_state", "stopped"}};
     const auto stopped_with = [&](json more) {
         auto out = all_stopped;
         out.merge_patch(more);
         return out;
     };
-    const struct { std::string what; json changes; Presence presence; std::optional<std::int64_t> gpu; std::int64_t disk; bool outbid; } rows[] = {
+    const struct {
+        std::string what;
+        json changes;
+        Presence presence;
+        std::optional<std::int64_t> gpu;
+        std::int64_t disk;
+        bool outbid;
+    } rows[] = {
         {"running", json::object(), Presence::running, 240'000, 12'500, false},
         {"nothing reported", {{"actual_status", "NULL"}}, Presence::booting, 0, 12'500, false},
         {"created", {{"actual_status", "created"}}, Presence::booting, 0, 12'500, false},
-        {"a broken host", {{"actual_status", "created"}, {"status_msg", "Error: OCI runtime create failed: x"}}, Presence::failed, 0, 12'500, false},
+        {"a broken host",
+         {{"actual_status", "created"}, {"status_msg", "Error: OCI runtime create failed: x"}},
+         Presence::failed,
+         0,
+         12'500,
+         false},
         {"loading is not billed", {{"actual_status", "loading"}}, Presence::booting, 0, 12'500, false},
         {"rebooting", {{"actual_status", "rebooting"}}, Presence::booting, 0, 12'500, false},
         {"recycling", {{"actual_status", "recycling"}}, Presence::booting, 0, 12'500, false},
-        {"D04 outbid, resumes by itself", {{"actual_status", "stopped"}, {"min_bid", 0.30}}, Presence::stopped, 0, 12'500, true},
+        {"D04 outbid, resumes by itself",
+         {{"actual_status", "stopped"}, {"min_bid", 0.30}},
+         Presence::stopped,
+         0,
+         12'500,
+         true},
         {"outbid, all three stopped", stopped_with({{"min_bid", 0.30}}), Presence::stopped, 0, 12'500, true},
-        {"outbid, the host's last word was running", stopped_with({{"actual_status", "running"}, {"min_bid", 0.30}}), Presence::stopped, 0, 12'500, true},
-        {"a bid that never won", stopped_with({{"actual_status", "NULL"}, {"min_bid", 0.30}}), Presence::stopped, 0, 12'500, true},
+        {"outbid, the host's last word was running",
+         stopped_with({{"actual_status", "running"}, {"min_bid", 0.30}}), Presence::stopped, 0, 12'500, true},
+        {"a bid that never won", stopped_with({{"actual_status", "NULL"}, {"min_bid", 0.30}}),
+         Presence::stopped, 0, 12'500, true},
         {"stopped, floor below our bid", {{"actual_status", "stopped"}}, Presence::stopped, 0, 12'500, false},
-        {"stopped at a higher storage rate", {{"actual_status", "stopped"}, {"instance", {{"diskHour", 0.02}}}}, Presence::stopped, 0, 20'000, false},
+        {"stopped at a higher storage rate",
+         {{"actual_status", "stopped"}, {"instance", {{"diskHour", 0.02}}}},
+         Presence::stopped,
+         0,
+         20'000,
+         false},
         {"exited", {{"actual_status", "exited"}}, Presence::stopped, 0, 12'500, false},
         {"frozen is billed", {{"actual_status", "frozen"}}, Presence::failed, 240'000, 12'500, false},
         {"no heartbeat", {{"actual_status", "unknown"}}, Presence::unknown, 240'000, 12'500, false},
         {"offline is not billed", {{"actual_status", "offline"}}, Presence::unknown, 0, 0, false},
-        {"a word nobody knows", {{"actual_status", "teleporting"}}, Presence::unknown, 240'000, 12'500, false},
-        {"disk computed from its price", {{"storage_total_cost", "NULL"}}, Presence::running, 240'000, 12'500, false},
+        {"a word nobody knows",
+         {{"actual_status", "teleporting"}},
+         Presence::unknown,
+         240'000,
+         12'500,
+         false},
+        {"disk computed from its price",
+         {{"storage_total_cost", "NULL"}},
+         Presence::running,
+         240'000,
+         12'500,
+         false},
         {"rate from the total", {{"dph_base", "NULL"}}, Presence::running, 240'000, 12'500, false},
     };
     for (const auto& row : rows) {
         CAPTURE(row.what);
         auto instance = base;
-        for (const auto& item : row.changes.items()) instance[item.key()] = item.value() == "NULL" ? json(nullptr) : item.value();
+        for (const auto& item : row.changes.items())
+            instance[item.key()] = item.value() == "NULL" ? json(nullptr) : item.value();
         VastBench b;
         b.script([&](const Received&) { return plain(200, json{{"instances", instance}}.dump()); });
         const auto m = b.provider().read(ProviderMachineId{"24880153"});
@@ -456,12 +323,16 @@ TEST_CASE("Vast.ai: an instance's state, rate and marks") {
 }
 
 TEST_CASE("Vast.ai: the mark is found in every form of the environment, and a missing label is no error") {
-    for (const json& env : {json::array({json::array({"A", "1"}), json::array({"GPUFERRY_MACHINE", "gf-x"})}), json::array({"A=1", "GPUFERRY_MACHINE=gf-x"}),
-                            json{{"GPUFERRY_MACHINE", "gf-x"}}}) {
+    for (const json& env :
+         {json::array({json::array({"A", "1"}), json::array({"GPUFERRY_MACHINE", "gf-x"})}),
+          json::array({"A=1", "GPUFERRY_MACHINE=gf-x"}), json{{"GPUFERRY_MACHINE", "gf-x"}}}) {
         CAPTURE(env.dump());
         VastBench b;
         b.script([&](const Received&) {
-            return plain(200, json{{"success", true}, {"next_token", nullptr}, {"instances", {{{"id", 5}, {"label", nullptr}, {"extra_env", env}}}}}.dump());
+            return plain(200, json{{"success", true},
+                                   {"next_token", nullptr},
+                                   {"instances", {{{"id", 5}, {"label", nullptr}, {"extra_env", env}}}}}
+                                  .dump());
         });
         const auto listing = b.provider().list();
         REQUIRE(listing);
@@ -472,13 +343,24 @@ TEST_CASE("Vast.ai: the mark is found in every form of the environment, and a mi
 }
 
 TEST_CASE("Vast.ai: what an answer to a read or listing means") {
-    const struct { std::string what; Sent sent; ErrorKind kind; } rows[] = {
-        {"A05 the retired call", plain(200, R"({"success":false,"error":"deprecated_endpoint","msg":"/api/v0/instances/ is deprecated. Use /api/v1/instances/ instead."})"), ErrorKind::api_retired},
+    const struct {
+        std::string what;
+        Sent sent;
+        ErrorKind kind;
+    } rows[] = {
+        {"A05 the retired call",
+         plain(
+             200,
+             R"({"success":false,"error":"deprecated_endpoint","msg":"/api/v0/instances/ is deprecated. Use /api/v1/instances/ instead."})"),
+         ErrorKind::api_retired},
         {"A06 410 text", plain(410, "deprecated", "text/plain"), ErrorKind::api_retired},
         {"A06 null", plain(200, R"({"success":true,"instances":null})"), ErrorKind::malformed},
-        {"success:false beside an empty array", plain(200, R"({"success":false,"msg":"partial","instances":[]})"), ErrorKind::malformed},
+        {"success:false beside an empty array",
+         plain(200, R"({"success":false,"msg":"partial","instances":[]})"), ErrorKind::malformed},
         {"an object", plain(200, R"({"instances":{}})"), ErrorKind::malformed},
-        {"fewer than it says", plain(200, R"({"success":true,"total_instances":3,"next_token":null,"instances":[{"id":1}]})"), ErrorKind::malformed},
+        {"fewer than it says",
+         plain(200, R"({"success":true,"total_instances":3,"next_token":null,"instances":[{"id":1}]})"),
+         ErrorKind::malformed},
         {"an instance without an id", plain(200, R"({"instances":[{"label":"x"}]})"), ErrorKind::malformed},
         {"the same page for ever", plain(200, R"({"instances":[],"next_token":"t"})"), ErrorKind::malformed},
         {"A08 404 for a key", vast_error(404, "auth_error", "Invalid user key"), ErrorKind::auth},
@@ -520,7 +402,8 @@ TEST_CASE("Vast.ai: pages are followed to the end, and one that fails takes the 
 
 TEST_CASE("Vast.ai: null is gone only beside a fresh proof of the key, which the adapter gets itself") {
     const auto nothing = [](const Received& r) {
-        return r.path() == "/api/v0/users/current/" ? plain(200, R"({"id":1,"credit":1})") : plain(200, R"({"instances":null})");
+        return r.path() == "/api/v0/users/current/" ? plain(200, R"({"id":1,"credit":1})")
+                                                    : plain(200, R"({"instances":null})");
     };
     SUBCASE("with the account call when there is none") {
         VastBench b;
@@ -536,10 +419,14 @@ TEST_CASE("Vast.ai: null is gone only beside a fresh proof of the key, which the
         CHECK(b.server.count("GET", "/api/v0/users/current/") == 2);
     }
     SUBCASE("not when that fails") {
-        for (const auto& [sent, kind] : {std::pair{vast_error(404, "auth_error", "Invalid user key"), ErrorKind::auth}, std::pair{plain(502, ""), ErrorKind::unavailable},
-                                         std::pair{plain(200, "{}"), ErrorKind::malformed}}) {
+        for (const auto& [sent, kind] :
+             {std::pair{vast_error(404, "auth_error", "Invalid user key"), ErrorKind::auth},
+              std::pair{plain(502, ""), ErrorKind::unavailable},
+              std::pair{plain(200, "{}"), ErrorKind::malformed}}) {
             VastBench b;
-            b.script([&](const Received& r) { return r.path() == "/api/v0/users/current/" ? sent : plain(200, R"({"instances":null})"); });
+            b.script([&](const Received& r) {
+                return r.path() == "/api/v0/users/current/" ? sent : plain(200, R"({"instances":null})");
+            });
             const auto m = b.provider().read(ProviderMachineId{"5"});
             REQUIRE(!m);
             CHECK(m.error().kind == kind);
@@ -562,10 +449,14 @@ TEST_CASE("Vast.ai: null is gone only beside a fresh proof of the key, which the
         CHECK(b.server.count("GET", "/api/v0/users/current/") == 1);
     }
     SUBCASE("nothing else is") {
-        for (const auto& sent : {plain(200, "{}"), plain(200, R"({"instances":[]})"), plain(200, R"({"instances":{"id":6}})"), plain(200, R"({"success":false})")}) {
+        for (const auto& sent :
+             {plain(200, "{}"), plain(200, R"({"instances":[]})"), plain(200, R"({"instances":{"id":6}})"),
+              plain(200, R"({"success":false})")}) {
             CAPTURE(sent.body);
             VastBench b;
-            b.script([&](const Received& r) { return r.path() == "/api/v0/users/current/" ? plain(200, R"({"id":1})") : sent; });
+            b.script([&](const Received& r) {
+                return r.path() == "/api/v0/users/current/" ? plain(200, R"({"id":1})") : sent;
+            });
             const auto m = b.provider().read(ProviderMachineId{"5"});
             REQUIRE(!m);
             CHECK(m.error().kind == ErrorKind::malformed);
@@ -574,11 +465,17 @@ TEST_CASE("Vast.ai: null is gone only beside a fresh proof of the key, which the
 }
 
 TEST_CASE("Vast.ai: what an answer to a destroy means") {
-    const struct { std::string what; Sent sent; std::optional<ErrorKind> kind; bool proof; } rows[] = {
+    const struct {
+        std::string what;
+        Sent sent;
+        std::optional<ErrorKind> kind;
+        bool proof;
+    } rows[] = {
         {"done", plain(200, R"({"success":true,"msg":"x"})"), std::nullopt, false},
         {"done, without the word", plain(200, "{}"), std::nullopt, false},
         {"E04 not_found", vast_error(404, "not_found", "Instance not found"), std::nullopt, true},
-        {"E04 no_such_instance", vast_error(404, "no_such_instance", "Instance 12345 not found."), std::nullopt, true},
+        {"E04 no_such_instance", vast_error(404, "no_such_instance", "Instance 12345 not found."),
+         std::nullopt, true},
         {"E04 by text", plain(404, R"({"msg":"Instance with that ID does not exist."})"), std::nullopt, true},
         {"E04 200 with an error", vast_error(200, "no_such_instance", "x"), std::nullopt, true},
         {"A08 404 for a key", vast_error(404, "auth_error", "Invalid user key"), ErrorKind::auth, false},
@@ -592,7 +489,9 @@ TEST_CASE("Vast.ai: what an answer to a destroy means") {
     for (const auto& row : rows) {
         CAPTURE(row.what);
         VastBench b;
-        b.script([&](const Received& r) { return r.path() == "/api/v0/users/current/" ? plain(200, R"({"id":1,"credit":1})") : row.sent; });
+        b.script([&](const Received& r) {
+            return r.path() == "/api/v0/users/current/" ? plain(200, R"({"id":1,"credit":1})") : row.sent;
+        });
         const auto out = b.provider().destroy(ProviderMachineId{"5"});
         CHECK(out.has_value() == !row.kind.has_value());
         if (!out) CHECK(out.error().kind == row.kind);
@@ -601,9 +500,16 @@ TEST_CASE("Vast.ai: what an answer to a destroy means") {
 }
 
 TEST_CASE("Vast.ai: credit first, then balance") {
-    const struct { std::string body; std::optional<std::int64_t> micros; } rows[] = {
-        {R"({"id":1,"credit":37.42,"balance":0.0})", 37'420'000}, {R"({"id":1,"balance":5})", 5'000'000}, {R"({"id":1,"credit":null,"balance":"2.5"})", 2'500'000},
-        {R"({"id":1,"credit":-0.75})", -750'000},                 {R"({"id":1})", std::nullopt},         {R"({"id":1,"credit":"NaN"})", std::nullopt},
+    const struct {
+        std::string body;
+        std::optional<std::int64_t> micros;
+    } rows[] = {
+        {R"({"id":1,"credit":37.42,"balance":0.0})", 37'420'000},
+        {R"({"id":1,"balance":5})", 5'000'000},
+        {R"({"id":1,"credit":null,"balance":"2.5"})", 2'500'000},
+        {R"({"id":1,"credit":-0.75})", -750'000},
+        {R"({"id":1})", std::nullopt},
+        {R"({"id":1,"credit":"NaN"})", std::nullopt},
     };
     for (const auto& row : rows) {
         CAPTURE(row.body);

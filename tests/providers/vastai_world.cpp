@@ -8,7 +8,8 @@ namespace {
 using nlohmann::json;
 
 std::string echoed(const Received& r) {
-    std::string text = "Invalid args: " + r.method + " https://console.vast.ai" + r.target + "&api_key=" + kKey + " ";
+    std::string text =
+        "Invalid args: " + r.method + " https://console.vast.ai" + r.target + "&api_key=" + kKey + " ";
     for (const auto& h : r.headers) text += h.name + ": " + h.value + " ";
     return text + r.body;
 }
@@ -21,13 +22,34 @@ Answer with(Answer answer, Delivery delivery) {
 }  // namespace
 
 json vast_ask(std::int64_t id, const std::string& gpu, double dph_base) {
-    return {{"id", id},           {"ask_contract_id", id},   {"machine_id", 31'000 + id % 1000}, {"gpu_name", gpu},
-            {"num_gpus", 1},      {"gpu_ram", 24564},        {"gpu_arch", "nvidia"},             {"cpu_arch", "amd64"},
-            {"cpu_cores", 128},   {"cpu_cores_effective", 16.0}, {"cpu_ram", 515820},            {"disk_space", 843.1},
-            {"inet_up", 712.3},   {"inet_down", 874.9},      {"inet_up_cost", 0.0044},           {"inet_down_cost", 0.0018},
-            {"geolocation", "Oregon, US"}, {"reliability2", 0.9964}, {"verification", "verified"}, {"rentable", true},
-            {"rented", false},    {"external", false},       {"is_bid", false},                  {"min_bid", 0.2133},
-            {"dph_base", dph_base}, {"storage_cost", 0.15},  {"duration", 7776000.0},            {"cuda_max_good", 13.0},
+    return {{"id", id},
+            {"ask_contract_id", id},
+            {"machine_id", 31'000 + id % 1000},
+            {"gpu_name", gpu},
+            {"num_gpus", 1},
+            {"gpu_ram", 24564},
+            {"gpu_arch", "nvidia"},
+            {"cpu_arch", "amd64"},
+            {"cpu_cores", 128},
+            {"cpu_cores_effective", 16.0},
+            {"cpu_ram", 515820},
+            {"disk_space", 843.1},
+            {"inet_up", 712.3},
+            {"inet_down", 874.9},
+            {"inet_up_cost", 0.0044},
+            {"inet_down_cost", 0.0018},
+            {"geolocation", "Oregon, US"},
+            {"reliability2", 0.9964},
+            {"verification", "verified"},
+            {"rentable", true},
+            {"rented", false},
+            {"external", false},
+            {"is_bid", false},
+            {"min_bid", 0.2133},
+            {"dph_base", dph_base},
+            {"storage_cost", 0.15},
+            {"duration", 7776000.0},
+            {"cuda_max_good", 13.0},
             {"driver_version", "580.95.05"}};
 }
 
@@ -39,9 +61,21 @@ std::int64_t VastWorld::add(const std::string& label, const json& env) {
     const auto id = next_++;
     json pairs = json::array();
     for (const auto& item : env.items()) pairs.push_back({item.key(), item.value()});
-    instances_[id] = {{"id", id}, {"label", label}, {"extra_env", pairs}, {"is_bid", false}, {"gpu_name", "RTX 4090"}, {"num_gpus", 1},
-                      {"gpu_ram", 24564}, {"dph_base", 0.37}, {"dph_total", 0.3742}, {"storage_cost", 0.15}, {"storage_total_cost", 0.0042},
-                      {"disk_space", 20.0}, {"machine_id", 31877}, {"geolocation", "Oregon, US"}, {"made", unix_millis(clock_.now())}};
+    instances_[id] = {{"id", id},
+                      {"label", label},
+                      {"extra_env", pairs},
+                      {"is_bid", false},
+                      {"gpu_name", "RTX 4090"},
+                      {"num_gpus", 1},
+                      {"gpu_ram", 24564},
+                      {"dph_base", 0.37},
+                      {"dph_total", 0.3742},
+                      {"storage_cost", 0.15},
+                      {"storage_total_cost", 0.0042},
+                      {"disk_space", 20.0},
+                      {"machine_id", 31877},
+                      {"geolocation", "Oregon, US"},
+                      {"made", unix_millis(clock_.now())}};
     return id;
 }
 
@@ -69,14 +103,14 @@ Answer VastWorld::answer(const Received& r) {
     const auto path = r.path();
     const bool one = path.starts_with("/api/v0/instances/");
     const bool account = path == "/api/v0/users/current/";
-    const auto op = path == "/api/v0/bundles/"      ? Op::offers
+    const auto op = path == "/api/v0/bundles/"          ? Op::offers
                     : path.starts_with("/api/v0/asks/") ? Op::create
-                    : one && r.method == "DELETE"   ? Op::destroy
-                    : one || account                ? Op::read
-                                                    : Op::list;
+                    : one && r.method == "DELETE"       ? Op::destroy
+                    : one || account                    ? Op::read
+                                                        : Op::list;
     const auto it = faults_.find(op);
     const auto fault = it == faults_.end() ? Fault::none : it->second;
-    const Millis interval = account            ? Millis{0}
+    const Millis interval = account             ? Millis{0}
                             : op == Op::offers  ? Millis{6'000}
                             : op == Op::create  ? Millis{4'500}
                             : op == Op::destroy ? Millis{3'000}
@@ -85,21 +119,32 @@ Answer VastWorld::answer(const Received& r) {
     if (early(fmt::format("{}{}", static_cast<int>(op), account), interval))
         return {.status = 429, .body = "API requests too frequent", .content_type = "text/plain"};
     // Searching works without a key, so it does not notice a wrong one either.
-    if (op != Op::offers && r.header("authorization") != "Bearer " + kKey) return vast_error(404, "auth_error", "Invalid user key");
+    if (op != Op::offers && r.header("authorization") != "Bearer " + kKey)
+        return vast_error(404, "auth_error", "Invalid user key");
     switch (fault) {
-        case Fault::wrong_key: return vast_error(404, "auth_error", "Invalid user key");
-        case Fault::too_often: return {.status = 429, .body = "API requests too frequent: endpoint threshold=4.5", .content_type = "text/plain"};
+        case Fault::wrong_key:
+            return vast_error(404, "auth_error", "Invalid user key");
+        case Fault::too_often:
+            return {.status = 429,
+                    .body = "API requests too frequent: endpoint threshold=4.5",
+                    .content_type = "text/plain"};
         case Fault::no_capacity:
-            return vast_error(404, "invalid_args", "error 404/3603: no_such_ask Instance type by id 18442711 is not available.");
-        case Fault::html: return {.status = 200, .body = "<!DOCTYPE html><title>Vast</title>", .content_type = "text/html"};
+            return vast_error(404, "invalid_args",
+                              "error 404/3603: no_such_ask Instance type by id 18442711 is not available.");
+        case Fault::html:
+            return {.status = 200, .body = "<!DOCTYPE html><title>Vast</title>", .content_type = "text/html"};
         case Fault::odd_shape:
-            return op == Op::list ? Answer{.body = R"({"success":true,"instances":null})"} : Answer{.body = R"({"success":true,"rows":[]})"};
-        case Fault::later: return {.status = 500, .body = R"({"success":false,"msg":"server busy, try again in 60 s"})"};
-        case Fault::echo: return vast_error(400, "invalid_args", echoed(r));
+            return op == Op::list ? Answer{.body = R"({"success":true,"instances":null})"}
+                                  : Answer{.body = R"({"success":true,"rows":[]})"};
+        case Fault::later:
+            return {.status = 500, .body = R"({"success":false,"msg":"server busy, try again in 60 s"})"};
+        case Fault::echo:
+            return vast_error(400, "invalid_args", echoed(r));
         case Fault::none:
         case Fault::answer_lost:
         case Fault::error_after:
-        case Fault::truncated: break;
+        case Fault::truncated:
+            break;
     }
     Answer out;
     if (account) {
@@ -115,16 +160,20 @@ Answer VastWorld::answer(const Received& r) {
         if (id.ends_with('/')) id.pop_back();
         const auto found = instances_.find(std::stoll(id));
         if (op == Op::destroy) {
-            if (found == instances_.end()) return vast_error(404, "no_such_instance", "Instance " + id + " not found.");
+            if (found == instances_.end())
+                return vast_error(404, "no_such_instance", "Instance " + id + " not found.");
             instances_.erase(found);
             out = {.body = R"({"success":true,"msg":"destroyed"})"};
         } else {
-            out = {.body = json{{"instances", found == instances_.end() ? json(nullptr) : shown(found->second)}}.dump()};
+            out = {.body =
+                       json{{"instances", found == instances_.end() ? json(nullptr) : shown(found->second)}}
+                           .dump()};
         }
     }
     if (fault == Fault::answer_lost) return with(out, Delivery::nothing);
     if (fault == Fault::truncated) return with(out, Delivery::cut_body);
-    if (fault == Fault::error_after) return {.status = 502, .body = "Bad Gateway", .content_type = "text/plain"};
+    if (fault == Fault::error_after)
+        return {.status = 502, .body = "Bad Gateway", .content_type = "text/plain"};
     return out;
 }
 
@@ -137,13 +186,16 @@ Answer VastWorld::search(const Received& r) const {
         if (ask["num_gpus"] != q["num_gpus"]["eq"]) continue;
         if (q.contains("gpu_name")) {
             const auto& filter = q["gpu_name"];
-            const auto holds = [&](const json& list) { return std::find(list.begin(), list.end(), ask["gpu_name"]) != list.end(); };
+            const auto holds = [&](const json& list) {
+                return std::find(list.begin(), list.end(), ask["gpu_name"]) != list.end();
+            };
             if (filter.contains("in") && !holds(filter["in"])) continue;
             if (filter.contains("notin") && holds(filter["notin"])) continue;
         }
         ask["is_bid"] = bid;
         if (!ask.contains("dph_total") && ask["dph_base"].is_number())
-            ask["dph_total"] = (bid ? ask["min_bid"].get<double>() : ask["dph_base"].get<double>()) + ask["storage_cost"].get<double>() * disk / 720;
+            ask["dph_total"] = (bid ? ask["min_bid"].get<double>() : ask["dph_base"].get<double>()) +
+                               ask["storage_cost"].get<double>() * disk / 720;
         if (rows.size() < 64) rows.push_back(ask);
     }
     return {.body = json{{"offers", rows}}.dump()};
@@ -151,15 +203,17 @@ Answer VastWorld::search(const Received& r) const {
 
 Answer VastWorld::create(const Received& r) {
     const auto body = json::parse(r.body);
-    if (!body["env"].is_object() || body["runtype"] != "args" || body["onstart"] != "/bin/sh" || body["args"].size() != 2 ||
-        body["args"][0] != "-c" || body["cancel_unavail"] != true || body["disk"].get<double>() < 8)
+    if (!body["env"].is_object() || body["runtype"] != "args" || body["onstart"] != "/bin/sh" ||
+        body["args"].size() != 2 || body["args"][0] != "-c" || body["cancel_unavail"] != true ||
+        body["disk"].get<double>() < 8)
         return vast_error(400, "invalid_args", "error 400/3467: Invalid args: body");
     const auto id = add(body["label"], body["env"]);
     auto& made = instances_[id];
     made["is_bid"] = body.contains("price");
     if (body.contains("price")) made["dph_base"] = body["price"];
     made["disk_space"] = body["disk"];
-    return {.body = json{{"success", true}, {"new_contract", id}, {"instance_api_key", "b1f0example"}}.dump()};
+    return {.body =
+                json{{"success", true}, {"new_contract", id}, {"instance_api_key", "b1f0example"}}.dump()};
 }
 
 Answer VastWorld::list(const Received& r) const {
@@ -175,9 +229,13 @@ Answer VastWorld::list(const Received& r) const {
         }
         rows.push_back(shown(instance));
     }
-    return {.body = json{{"success", true}, {"instances_found", rows.size()}, {"total_instances", instances_.size()}, {"next_token", token},
-                         {"instances", rows}}
-                        .dump()};
+    return {.body = json{
+                {"success", true},
+                {"instances_found", rows.size()},
+                {"total_instances", instances_.size()},
+                {"next_token", token},
+                {"instances",
+                 rows}}.dump()};
 }
 
 }  // namespace gf::test

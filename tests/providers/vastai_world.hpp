@@ -1,5 +1,5 @@
-// A small Vast.ai for tests: enough state to be rented from, the published minimum intervals enforced, and every documented way of going
-// wrong on demand.
+// A small Vast.ai for tests: enough state to be rented from, the published minimum intervals enforced, and
+// every documented way of going wrong on demand.
 #pragma once
 #include <map>
 #include <nlohmann/json.hpp>
