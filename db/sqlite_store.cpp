@@ -19,10 +19,11 @@ constexpr int kBusyTimeoutMs = 5'000;
 // A checkpoint costs two fsyncs of its own, so it is worth having many pages to move (measured: with SQLite's default of
 // 1,000 pages half of the durable commits per second are lost). 10,000 pages are 40 MB.
 constexpr int kCheckpointPages = 10'000;
-// Past this the log is cut back to nothing even if that means to wait a little for a reader.
+// Past this the log is cut back to nothing even if that means to wait a little for a reader. Below it the file keeps its
+// length and is written over from its start: a sync of blocks that exist already costs the disk half of one that makes the
+// file longer (measured: 5,200 against 2,400 a second).
 constexpr int kTruncatePages = 4 * kCheckpointPages;
 constexpr int kTruncateWaitMs = 100;
-constexpr int kIdleTruncatePages = 2'000;
 constexpr int kOpenAlertsMax = 10'000;
 
 void set_up_writer(Connection& db) {
@@ -174,7 +175,7 @@ void SqliteStore::after_commit() {
 
 void SqliteStore::checkpoint_wal() {
     if (wal_pages_ == 0) return;
-    move_wal(wal_pages_ < kIdleTruncatePages ? SQLITE_CHECKPOINT_PASSIVE : SQLITE_CHECKPOINT_TRUNCATE, 0);
+    move_wal(wal_pages_ < kTruncatePages ? SQLITE_CHECKPOINT_PASSIVE : SQLITE_CHECKPOINT_TRUNCATE, 0);
 }
 
 void SqliteStore::move_wal(int mode, int wait_ms) {
