@@ -34,6 +34,9 @@ struct AttemptHost {
 
 class Attempt {
  public:
+    static constexpr const char* kLogSpool = "log";     // names below the workspace's private folder
+    static constexpr const char* kPackSpool = "spool";
+
     /// `kept` is what `on_keep` was last given by a former worker, or empty for a new attempt; `running` whether its job has
     /// been started.
     Attempt(AttemptHost host, agent_protocol::Lease lease, std::string kept, bool started,

@@ -1,0 +1,176 @@
+// The first part of an attempt: from the lease to the running command.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "agent/attempt.hpp"
+#include "agent/clock.hpp"
+#include "agent/code_fetch.hpp"
+#include "agent/job_environment.hpp"
+#include "agent/log.hpp"
+
+namespace gf::agent {
+namespace ap = agent_protocol;
+
+namespace {
+
+constexpr Millis kLookEvery{100};
+
+Result<void> make_folders(const std::string& root, const std::string& relative) {
+    std::string path = root;
+    std::string_view rest = relative;
+    while (!rest.empty()) {
+        const auto end = std::min(rest.find('/'), rest.size());
+        path += "/" + std::string(rest.substr(0, end));
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+        if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) return fail(system_error("make", path));
+    }
+    return {};
+}
+
+}  // namespace
+
+/// Prepares and starts the job; false when it never ran, which has been told.
+bool Attempt::launch() {
+    remember("preparing");
+    auto ready = prepare();
+    if (ready && !preparing_is_over()) ready = start_job();
+    {
+        const std::lock_guard lock(mutex_);
+        if (pid_ || (exit_ && exit_->started)) return true;
+    }
+    ap::Exited exited;
+    exited.attempt = lease_.attempt;
+    exited.reason = host_.workspace.usable() ? "setup" : "unwritable";
+    if (!ready) exited.detail = ready.error().message;
+    if (const auto order = stop_order()) {
+        exited.reason = order->reason;
+        exited.detail = order->detail;
+    }
+    if (fenced_) {
+        exited.reason = "stopped";
+        exited.detail = fence_why_;
+    }
+    log("warn", "attempt " + lease_.attempt + " did not start: " + exited.reason + " " + exited.detail);
+    local_done_ = true;
+    remember("done");
+    host_.outbox.push(exited);
+    host_.to_supervisor({.type = FrameType::forget_job});
+    return false;
+}
+
+Result<UserAccount> Attempt::account() const {
+    if (lease_.user.empty() || ::getuid() != 0) return UserAccount{.uid = ::getuid(), .gid = ::getgid(), .groups = {}, .name = {}};
+    return find_user(lease_.user, read_small_file("/etc/passwd"), read_small_file("/etc/group"));
+}
+
+Result<void> Attempt::prepare() {
+    if (!host_.workspace.usable()) return fail(ErrorKind::io, "no writable folder for the job on this machine");
+    const auto& spec = lease_.checkpoint;
+    if (!is_safe_relative(spec.path)) return fail(ErrorKind::invalid, "checkpoint.path leaves the job's folder: " + spec.path);
+    if (!spec.trigger_touch.empty() && !is_safe_relative(spec.trigger_touch))
+        return fail(ErrorKind::invalid, "checkpoint.trigger leaves the job's folder: " + spec.trigger_touch);
+    if (!lease_.progress_file.empty() && !is_safe_relative(lease_.progress_file))
+        return fail(ErrorKind::invalid, "progress.file leaves the job's folder: " + lease_.progress_file);
+    const auto user = account();
+    if (!user) return fail(user.error());
+    auto made = host_.workspace.prepare(lease_.job, {kLogSpool, kPackSpool});
+    if (!made) return fail(made.error());
+    const auto stopped = [this] { return preparing_is_over(); };
+    if (!lease_.code_sha256.empty()) {
+        host_.outbox.push(ap::Preparing{.attempt = lease_.attempt, .phase = "code", .detail = {}});
+        auto bulk = host_.bulk();
+        bulk->set_cancelled(stopped);
+        auto fetched = fetch_code(*bulk, lease_.code_sha256, private_path("code.blob"), folder_, stopped);
+        if (!fetched) {
+            if (fetched.error().message == "fenced") fence("the code is not ours to fetch any more");
+            return fetched;
+        }
+    }
+    make_checkpointing();
+    if (spec.declared && lease_.generation > 0)
+        if (auto restored = restore(); !restored) return restored;
+    if (spec.declared)
+        if (auto folder = make_folders(folder_, spec.path); !folder) return folder;
+    const std::string out = output_folder(lease_);
+    const auto name = out.substr(out.rfind('/') == std::string::npos ? 0 : out.rfind('/') + 1);
+    // A first output without a dot in its name is taken for a folder; programs expect $GPUFERRY_OUTPUT_DIR to be there.
+    if (is_safe_relative(out) && out.find('*') == std::string::npos && name.find('.') == std::string::npos)
+        if (auto folder = make_folders(folder_, out); !folder) return folder;
+    if (user->uid != ::getuid())
+        if (auto given = give_tree(folder_, user->uid, user->gid); !given) return given;
+    return {};
+}
+
+Result<void> Attempt::restore() {
+    const std::string path = normal_relative(lease_.checkpoint.path);
+    host_.outbox.push(ap::Preparing{
+        .attempt = lease_.attempt, .phase = "restore", .detail = "generation " + std::to_string(lease_.generation)});
+    if (const auto slash = path.rfind('/'); slash != std::string::npos)
+        if (auto parents = make_folders(folder_, path.substr(0, slash)); !parents) return parents;
+    std::atomic<bool> done{false};
+    std::thread watcher([&] {
+        while (!done && !preparing_is_over()) std::this_thread::sleep_for(kLookEvery);
+        if (!done) checkpoints_->abort(true);
+    });
+    auto restored = checkpoints_->restore();
+    done = true;
+    watcher.join();
+    if (!restored) return fail(restored.error());
+    generation_ = restored->generation;
+    start_step_ = restored->step;
+    step_ = start_step_;
+    if (!restored->said.empty())
+        host_.outbox.push(ap::Preparing{.attempt = lease_.attempt, .phase = "restore", .detail = restored->said});
+    return {};
+}
+
+void Attempt::make_checkpointing() {
+    checkpoints_ = std::make_unique<Checkpointing>(
+        host_.bulk(), Checkpointing::Order{
+                          .lease = lease_,
+                          .job_folder = folder_,
+                          .spool = private_path(kPackSpool),
+                          .resumed = started_before_,
+                          .step = [this] { return step_.load(); },
+                          .fenced = [this] { fence("the daemon refused a checkpoint of this attempt"); },
+                          .trouble =
+                              [this](const std::string& what) {
+                                  log("warn", what);
+                                  host_.outbox.push(ap::Preparing{.attempt = lease_.attempt, .phase = "checkpoint", .detail = what});
+                              }});
+}
+
+Result<void> Attempt::start_job() {
+    const auto user = account();
+    if (!user) return fail(user.error());
+    JobOrder order;
+    order.mark = mark();
+    order.folder = folder_;
+    order.command = lease_.run;
+    order.drop_user = user->uid != ::getuid();
+    order.uid = user->uid;
+    order.gid = user->gid;
+    order.groups = user->groups;
+    order.spool = private_path(kLogSpool);
+    order.limits = spool_limits(lease_.log_bytes_max);
+    for (const auto& [name, value] : lease_.secret_env) order.secrets.push_back(value);
+    order.env = job_environment(lease_, {.machine_env = host_.settings.env,
+                                         .folder = folder_,
+                                         .mark = mark(),
+                                         .socket = private_path("ask.sock"),
+                                         .command_folder = private_path("bin"),
+                                         .user = user->name,
+                                         .home = user->home,
+                                         .generation = generation_,
+                                         .step = start_step_});
+    host_.to_supervisor(frame_of(order));
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [this] { return pid_ || exit_; });
+    if (exit_ && !exit_->started) return fail(ErrorKind::io, exit_->detail);
+    return {};
+}
+
+}  // namespace gf::agent
