@@ -100,6 +100,7 @@ void Step::orphan(const ProviderMachine& seen, LiveProvider& from, MachineRecord
     row.read_alive = true;
     row.task = TaskId{};
     row.attempt = 0;
+    const std::optional<Instant> taken_for_gone = row.gone_at;
     row.gone_at.reset();
     row.offer.provider = from.name;
     row.offer.spot = seen.spot;
@@ -116,11 +117,19 @@ void Step::orphan(const ProviderMachine& seen, LiveProvider& from, MachineRecord
                              price + " and " + (in_store ? "was taken for gone" : "is not in the store");
     // A gone row goes through destroying to reach another live state; a new one starts as unknown.
     if (in_store) {
+        // Its earlier intervals are closed in the store. It has billed on since it was taken for gone, under a number above
+        // all of them: one per second of its life is more than it can have had.
+        const Instant gone_at = taken_for_gone.value_or(now_);
+        machine.ledger = LedgerRecord{.machine = machine.row.id,
+                                      .number = static_cast<int>((now_ - machine.row.created_at).count() / 1000 + 2),
+                                      .job = machine.row.job, .project = {}, .provider = from.name, .from = gone_at,
+                                      .until = {}, .gpu_rate = seen.gpu_rate.value_or(machine.row.offer.gpu_rate),
+                                      .disk_rate = seen.disk_rate.value_or(UsdPerHour{0}), .rate_known = seen.gpu_rate.has_value()};
+        out_.rows.push_back(PutLedger{*machine.ledger});
         machine.row.state = was;
         machine.row.destroy_since = now_;
         if (policy == OrphanPolicy::adopt) move(machine, MachineState::booting, "adopted");
         else move(machine, MachineState::destroying, "orphan");
-        rate_seen(machine, seen, now_);
         alert("orphan_found", "warning", "orphan/" + machine.row.id.get(),
               what + (policy == OrphanPolicy::adopt ? "; it was adopted" : "; it is being destroyed"), &machine);
         machine.next_call = now_;
@@ -149,7 +158,7 @@ void Step::orphan(const ProviderMachine& seen, LiveProvider& from, MachineRecord
     }
 }
 
-void Step::unlisted_row(const ProviderMachine& seen, LiveProvider& from, const StoredRows& rows) {
+void Step::unlisted_row(const ProviderMachine& seen, LiveProvider& from, Instant began, const StoredRows& rows) {
     const std::string& tag = own_tag(w_.settings, seen);
     if (!ours(w_.settings, tag)) return;  // somebody else's: never touched
     const MachineId id{parse_machine_tag(tag).machine_id};
@@ -168,8 +177,8 @@ void Step::unlisted_row(const ProviderMachine& seen, LiveProvider& from, const S
     for (const MachineRecord& stored : rows.machines)
         if (stored.id == id) {
             if (stored.state == MachineState::gone && stored.provider_id == seen.id &&
-                (seen.presence == Presence::gone || now_ - stored.gone_at.value_or(now_) < settle_time(w_.settings, from.name)))
-                return;  // listings lag behind a destruction that a read has confirmed
+                (seen.presence == Presence::gone || began < stored.gone_at.value_or(now_) + settle_time(w_.settings, from.name)))
+                return;  // listings lag behind a destruction that a read has confirmed, and answers come late
             orphan(seen, from, stored, true);
             return;
         }
@@ -202,7 +211,7 @@ void Step::on(const ListingSeen& e, const StoredRows& rows) {
     for (const ProviderMachine& seen : e.result->machines) {
         LiveMachine* machine = live_match(seen, from->name);
         if (!machine || (!machine->row.provider_id.empty() && machine->row.provider_id != seen.id)) {
-            unlisted_row(seen, *from, rows);
+            unlisted_row(seen, *from, e.began, rows);
             continue;
         }
         seen_rows.insert(machine->row.id);

@@ -95,7 +95,7 @@ class Step {
     void listing_failed(LiveProvider& from, const Error& error);
     bool compare_listing(LiveProvider& from, const ListingSeen& e, bool& alone);
     void resolve_unknown(LiveMachine& machine, Instant began, bool trusted, bool alone);
-    void unlisted_row(const ProviderMachine& seen, LiveProvider& from, const StoredRows& rows);
+    void unlisted_row(const ProviderMachine& seen, LiveProvider& from, Instant began, const StoredRows& rows);
     void orphan(const ProviderMachine& seen, LiveProvider& from, MachineRecord row, bool in_store);
     LiveMachine* live_match(const ProviderMachine& seen, const ProviderName& from);
     // agents.cpp
