@@ -103,6 +103,10 @@ Verdict reachable(const Fit& fit) {
             return "with the daemon's own uid the local machine takes only jobs that came over the unix "
                    "socket";
         });
+    if (fit.local && !fit.spec.image.empty())
+        return refuse(fit, "local_runs_no_image", [] {
+            return "jobs on this machine run as plain processes; leave image out, or let it go to a cloud";
+        });
     if (!fit.local && !fit.world.cloud_reachable)
         return refuse(fit, "agent_cannot_reach_daemon", [] { return "advertise_url is not set"; });
     return std::nullopt;

@@ -92,6 +92,13 @@ TEST_CASE("providers are taken or refused by list, pause and reach") {
              x.world.local_allowed = false;
          },
          "local_not_allowed"},
+        {"an image is for a cloud",
+         [](Setting& x) {
+             make_local(x.offer);
+             x.world.local_allowed = true;
+             x.job.image = "ghcr.io/example/trainer:1";
+         },
+         "local_runs_no_image"},
     };
     check(cases);
 }
