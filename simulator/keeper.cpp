@@ -196,7 +196,8 @@ void Keeper::exec_container(const json& order) {
                 entry.insert(16, order.at("cuda_layer").get<std::string>() + "/usr/local/nvidia/lib64:");
             }
         }
-        env.push_back("GPUFERRY_SIM_GPUS=" + order.at("facts").get<std::string>());
+        // Not named GPUFERRY_…: the agent withholds those from everything that it starts, these two tools included.
+        env.push_back("SIM_GPU_FACTS=" + order.at("facts").get<std::string>());
     }
     ::dup2(in, 0);
     ::dup2(out, 1);

@@ -157,8 +157,8 @@ static long read_facts(void) {
     static char environment[65536];
     const long n = slurp("/proc/self/environ", environment, sizeof environment);
     for (long i = 0; i < n;) {
-        if (starts(environment + i, "GPUFERRY_SIM_GPUS="))
-            return slurp(environment + i + 18, text, sizeof text);
+        if (starts(environment + i, "SIM_GPU_FACTS="))
+            return slurp(environment + i + 14, text, sizeof text);
         while (i < n && environment[i] != 0) ++i;
         ++i;
     }

@@ -28,7 +28,7 @@ static int broken;
 
 static const char* facts_path(void) {
     // The variable serves machines without a root of their own.
-    const char* path = getenv("GPUFERRY_SIM_GPUS");
+    const char* path = getenv("SIM_GPU_FACTS");
     return path != NULL ? path : "/run/gpuferry-sim/gpus";
 }
 
