@@ -100,6 +100,7 @@ struct Settings {
     ListenAddress listen{"127.0.0.1", 8470};
     ListenAddress agent_listen{"0.0.0.0", 8471};
     std::string advertise_url;  // empty = none: only local machines can reach the daemon
+    std::vector<std::string> allowed_hosts;  // lower case, without a port: further names of the REST face
     std::string data_dir;       // empty only before `default_data_dir` has filled it
     std::string timezone;       // IANA name; empty = the system's
     std::string tls_cert;       // PEM files; both or neither

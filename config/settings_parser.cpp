@@ -12,6 +12,7 @@ namespace gf {
 namespace {
 
 constexpr std::size_t kSettingsBytesMax = 1 << 20;
+constexpr std::size_t kAllowedHostsMax = 64;
 constexpr Millis kShortest{10};
 constexpr Millis kLongest = std::chrono::hours{30 * 24};
 
@@ -315,10 +316,35 @@ void read_advertise_url(Walk& walk, const Node& node, Draft& draft) {
         read_url(walk, node, draft.settings.advertise_url);
 }
 
+/// Names as a Host header has them, without the port.
+void read_allowed_hosts(Walk& walk, const Node& node, Draft& draft) {
+    std::vector<std::string> hosts;
+    walk.list(node, kAllowedHostsMax, [&](const Node& item) {
+        auto host = line(walk, item, 253);
+        if (!host) return;
+        std::ranges::transform(*host, host->begin(),
+                               [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+        // An IPv6 address stands in brackets, as in the header, so that a port is never taken for a part of it.
+        const bool bracketed = host->starts_with('[') && host->ends_with(']') && host->size() > 2;
+        std::string_view inside = *host;
+        if (bracketed) inside = inside.substr(1, inside.size() - 2);
+        const bool good = !inside.empty() && std::ranges::all_of(inside, [bracketed](char c) {
+            return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
+                   (bracketed && c == ':');
+        });
+        if (good)
+            hosts.push_back(std::move(*host));
+        else
+            walk.wrong(item, "a host name without scheme and port (\"ferry.example.org\", \"[2001:db8::5]\")");
+    });
+    draft.settings.allowed_hosts = std::move(hosts);
+}
+
 constexpr auto kSettings = std::to_array<SettingField>({
     {"listen", [](Walk& w, const Node& n, Draft& d) { read_listen(w, n, d.settings.listen); }},
     {"agent_listen", [](Walk& w, const Node& n, Draft& d) { read_listen(w, n, d.settings.agent_listen); }},
     {"advertise_url", read_advertise_url},
+    {"allowed_hosts", read_allowed_hosts},
     {"data_dir", [](Walk& w, const Node& n, Draft& d) {
          if (auto v = absolute_path(w, n)) d.settings.data_dir = std::move(*v);
      }},

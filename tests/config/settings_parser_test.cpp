@@ -53,6 +53,7 @@ TEST_CASE("every section is read") {
 listen: "[::1]:0"
 agent_listen: 10.0.0.1:9000
 advertise_url: https://ferry.example.org/
+allowed_hosts: [Ferry.Example.org, "[2001:db8::5]"]
 data_dir: /srv/ferry
 timezone: America/Argentina/Buenos_Aires
 tls: {cert: /c.pem, key: /k.pem}
@@ -77,6 +78,7 @@ channels:
     CHECK(text(s->listen) == "[::1]:0");
     CHECK(text(s->agent_listen) == "10.0.0.1:9000");
     CHECK(s->advertise_url == "https://ferry.example.org");
+    CHECK(s->allowed_hosts == std::vector<std::string>{"ferry.example.org", "[2001:db8::5]"});
     CHECK(s->data_dir == "/srv/ferry");
     CHECK(s->timezone == "America/Argentina/Buenos_Aires");
     CHECK(s->tls_cert == "/c.pem");
@@ -136,6 +138,8 @@ TEST_CASE("bad settings are refused with field, place and range") {
         {"data_dir: relative", invalid, "data_dir", 11, "an absolute path"},
         {"advertise_url: http://ferry.example.org", invalid, "advertise_url", 16, "loopback"},
         {"advertise_url: ferry.example.org", invalid, "advertise_url", 16, "a URL"},
+        {"allowed_hosts: [\"https://ferry.example.org\"]", invalid, "allowed_hosts[0]", 17, "without scheme and port"},
+        {"allowed_hosts: [\"ferry.example.org:8470\"]", invalid, "allowed_hosts[0]", 17, "without scheme and port"},
         {"providers: {vastai: {api_url: \"http://console.vast.ai\"}}", invalid, "providers.vastai.api_url",
          31, "loopback addresses only"},
         {"providers: {vastai: {api_url: \"http://127.0.0.1.example.org\"}}", invalid,
