@@ -68,7 +68,8 @@ bool end_this_machine(const std::vector<SelfEndCall>& calls, int rounds, const s
             const bool graphql_error = answer && call.method == "POST" && answer->body.find("\"errors\"") != std::string::npos;
             log("warn", "dead-man switch: " + call.what + ": " +
                             (answer ? "status " + std::to_string(answer->status) : answer.error().message));
-            if (answer && !graphql_error && ((answer->status >= 200 && answer->status < 300) || answer->status == 404)) return true;
+            // "Not found" is never a success: this machine exists, and both clouds say 404 for a key without the right to it.
+            if (answer && !graphql_error && answer->status >= 200 && answer->status < 300) return true;
         }
         if (!pause.wait(stop)) return false;
     }

@@ -1,5 +1,6 @@
 // The real agent against a daemon in this process: leases, logs, checkpoints, faults.
 #include "agent_bench.hpp"
+#include "tests/skip.hpp"
 
 namespace gf::agent_test {
 namespace {
@@ -272,7 +273,7 @@ TEST_CASE("a job that the kernel kills for memory is told from other kills") {
     const std::string group = "/sys/fs/cgroup/memory/gf-agent-test-" + std::to_string(::getpid());
     std::error_code ec;
     if (!fs::create_directory(group, ec)) {
-        MESSAGE("skipped: no memory cgroup (v1) that may be written to");
+        gf::test::skip("no memory cgroup (v1) that may be written to");
         return;
     }
     std::ofstream(group + "/memory.limit_in_bytes") << (256 << 20);
@@ -448,7 +449,7 @@ TEST_CASE("GPU memory that ran out is told from other failures, in colour too") 
 
 TEST_CASE("a user of the image can be named, and a wrong one is a failed set-up") {
     if (::getuid() != 0) {
-        MESSAGE("skipped: dropping to another user needs root");
+        gf::test::skip("dropping to another user needs root");
         return;
     }
     Bench bench;

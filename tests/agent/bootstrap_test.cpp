@@ -39,10 +39,7 @@ struct ScriptRun {
         fs::create_directories(bin);
         for (const auto& tool : tools) {
             const auto path = tool_path(tool);
-            if (path.empty()) {
-                MESSAGE("skipped: there is no " << tool << " here");
-                return true;
-            }
+            REQUIRE_MESSAGE(!path.empty(), "scripts/install-deps brings " << tool);
             fs::create_symlink(path, bin + "/" + tool);
         }
         const std::string script = start_script({.url = url, .sha256 = hash});

@@ -16,12 +16,11 @@ def test(lab):
     try:
         lab.write_config()
         lab.start_daemon()
-        spec = counter_spec(lab, code=None, run="true", resources={"providers": ["local"], "vram": None, "cpu_only": True, "spot": None},
-                            checkpoint=None, outputs=None)
+        spec = counter_spec(lab, code=None, run="true", checkpoint=None, outputs=None)
         spec["resources"] = {"providers": ["runpod"], "vram": "24GB"}  # waits: no such provider has a key
         kept = [lab.submit(spec) for _ in range(3)]
         filler = lab.data_dir / "filler"
-        with open(filler, "wb") as f:
+        with open(filler, "wb", buffering=0) as f:
             try:
                 while True:
                     f.write(b"\0" * (1 << 20))

@@ -59,6 +59,18 @@ pid_t agent_of(LocalBench& b, const ProviderMachineId& id) {
         .get<pid_t>();
 }
 
+/// The environment that the agent was started with. The pid is on disk before the agent's program has replaced the process, and
+/// between the two the kernel shows no environment, or this one's.
+std::string environment_of(LocalBench& b, pid_t pid) {
+    const auto file = fs::path("/proc") / std::to_string(pid) / "environ";
+    std::string text;
+    REQUIRE(comes(b, [&] {
+        text = whole(file);
+        return text.find("GPUFERRY_MACHINE=") != std::string::npos;
+    }));
+    return text;
+}
+
 }  // namespace
 
 TEST_CASE("the local adapter keeps the contract of the port, without GPUs") {
@@ -151,7 +163,7 @@ TEST_CASE(
     const auto pid = agent_of(b, out.id);
     const auto proc = fs::path("/proc") / std::to_string(pid);
     std::set<std::string> names;
-    const auto environment = whole(proc / "environ");
+    const auto environment = environment_of(b, pid);
     for (std::size_t at = 0; at < environment.size(); at = environment.find('\0', at) + 1)
         names.insert(environment.substr(at, environment.find('=', at) - at));
     names.erase("PWD");  // the shell's own
@@ -179,7 +191,7 @@ TEST_CASE(
 TEST_CASE("local: a CPU-only machine on a host with cards sees none of them") {
     LocalBench b(kPlainAgent, kTwoCards);
     const auto id = rent(b, 0, 1);
-    const auto environment = whole(fs::path("/proc") / std::to_string(agent_of(b, id)) / "environ");
+    const auto environment = environment_of(b, agent_of(b, id));
     CHECK(environment.find(std::string("CUDA_VISIBLE_DEVICES=") + '\0') != std::string::npos);
 }
 
