@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "checkpoints/manifest.hpp"
 
@@ -80,10 +81,12 @@ std::optional<std::string> number_in(const std::string& pattern, std::string_vie
 /// Walks the tree and keeps all entries that `exclude` and `only` let through.
 class Walk {
  public:
-    Walk(const fs::path& root, const ScanRules& rules) : root_(root), rules_(rules) {}
+    Walk(const fs::path& root, const File& root_file, const ScanRules& rules)
+        : root_(root), root_file_(root_file), rules_(rules) {}
     Scan scan;
 
-    Result<void> folder(int fd, const std::string& path, int depth) {
+    /// `path` is the folder's name in the scan, `source` where it is (another place below a followed link).
+    Result<void> folder(int fd, const std::string& path, const std::string& source, int depth) {
         const std::unique_ptr<DIR, int (*)(DIR*)> dir{::fdopendir(fd), ::closedir};
         if (!dir) {
             const int error = errno;
@@ -102,24 +105,30 @@ class Walk {
             }
             const std::string name = found->d_name;
             if (name == "." || name == "..") continue;
-            if (auto done = entry(::dirfd(dir.get()), path, name, depth); !done) return done;
+            if (auto done = entry(::dirfd(dir.get()), path, source, name, depth); !done) return done;
         }
     }
 
  private:
-    Result<void> entry(int folder_fd, const std::string& folder_path, const std::string& name, int depth) {
+    Result<void> entry(int folder_fd, const std::string& folder_path, const std::string& folder_source,
+                       const std::string& name, int depth) {
         const std::string path = joined(folder_path, name);
+        std::string source = joined(folder_source, name);
         struct stat st{};
         if (::fstatat(folder_fd, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) {
             if (errno != ENOENT) return fail(disk_error(errno, "cannot look at", root_ / path));
             scan.moved = true;
             return {};
         }
-        const bool is_folder = S_ISDIR(st.st_mode);
         const Wanted how = wanted(path);
-        if (how == Wanted::no || (how == Wanted::on_the_way && !is_folder) ||
-            excluded(rules_, path, is_folder))
-            return {};
+        if (how == Wanted::no) return {};
+        const bool followed = S_ISLNK(st.st_mode) && rules_.follow_links && follow(source, st);
+        const bool is_folder = S_ISDIR(st.st_mode);
+        if ((how == Wanted::on_the_way && !is_folder) || excluded(rules_, path, is_folder)) return {};
+        if (path.size() > kPathTakenMax)
+            return fail(ErrorKind::invalid, "a path of " + std::to_string(path.size()) + " bytes (at most " +
+                                                std::to_string(kPathTakenMax) + ") cannot be restored: " +
+                                                path.substr(0, 200) + "…");
         ScannedEntry e{.path = path,
                        .type = is_folder             ? EntryType::directory
                                : S_ISLNK(st.st_mode) ? EntryType::symlink
@@ -130,7 +139,8 @@ class Walk {
                        .size = S_ISREG(st.st_mode) ? static_cast<std::int64_t>(st.st_size) : 0,
                        .mtime_ns = nanos(st.st_mtim),
                        .ctime_ns = nanos(st.st_ctim),
-                       .target = {}};
+                       .target = {},
+                       .source = source == path ? std::string{} : source};
         if (S_ISLNK(st.st_mode)) {
             std::array<char, PATH_MAX> target{};
             const ssize_t n = ::readlinkat(folder_fd, name.c_str(), target.data(), target.size());
@@ -139,6 +149,7 @@ class Walk {
                 return {};
             }
             e.target.assign(target.data(), static_cast<std::size_t>(n));
+            if (rules_.follow_links) scan.dead_links.push_back(path);
         } else if (!S_ISREG(st.st_mode) && !is_folder) {
             ++scan.special_files;
             return {};
@@ -147,14 +158,43 @@ class Walk {
             return fail(ErrorKind::invalid, "more than 1000000 files below " + root_.string());
         scan.entries.push_back(std::move(e));
         if (!is_folder) return {};
-        const int fd = ::openat(folder_fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int fd = -1;
+        if (followed) {
+            auto opened = open_below(root_file_, source);
+            if (!opened && opened.error().kind != ErrorKind::not_found) return fail(std::move(opened).error());
+            if (opened) fd = ::fcntl(opened->fd(), F_DUPFD_CLOEXEC, 0);
+            else errno = ENOENT;
+        } else {
+            fd = ::openat(folder_fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        }
         if (fd < 0) {
             if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
                 return fail(disk_error(errno, "cannot open folder", root_ / path));
             scan.moved = true;
             return {};
         }
-        return folder(fd, path, depth + 1);
+        around_.emplace_back(st.st_dev, st.st_ino);
+        auto done = folder(fd, path, source, depth + 1);
+        around_.pop_back();
+        return done;
+    }
+
+    /// Where the link at `source` leads, with everything on the way resolved. False = it stays a link: it leads out of the
+    /// root or to nothing, or to a folder that the walk is in, which would never end.
+    bool follow(std::string& source, struct stat& st) const {
+        std::error_code error;
+        const fs::path root = fs::canonical(root_, error);
+        if (error) return false;
+        const fs::path target = fs::canonical(root_ / source, error);
+        if (error) return false;
+        const fs::path inside = target.lexically_relative(root);
+        if (inside.empty() || inside == "." || *inside.begin() == "..") return false;
+        struct stat found{};
+        if (::lstat(target.c_str(), &found) != 0 || S_ISLNK(found.st_mode)) return false;
+        if (std::ranges::find(around_, std::pair{found.st_dev, found.st_ino}) != around_.end()) return false;
+        source = inside.string();
+        st = found;
+        return true;
     }
 
     enum class Wanted : std::uint8_t { no, on_the_way, yes };
@@ -169,7 +209,9 @@ class Walk {
     }
 
     const fs::path& root_;
+    const File& root_file_;
     const ScanRules& rules_;
+    std::vector<std::pair<dev_t, ino_t>> around_;  // the folders that the walk is in, below the root
 };
 
 void leave_out(Scan& scan, const std::string& what) {
@@ -289,7 +331,7 @@ Result<Scan> scan_folder(const fs::path& root, const ScanRules& rules) {
     struct stat st{};
     if (::fstat(fd, &st) != 0) return fail(disk_error(errno, "cannot look at", root));
 
-    Walk walk{root, effective};
+    Walk walk{root, owned, effective};
     walk.scan.entries.push_back({.path = "",
                                  .type = EntryType::directory,
                                  .partial = !effective.only.empty(),
@@ -298,10 +340,11 @@ Result<Scan> scan_folder(const fs::path& root, const ScanRules& rules) {
                                  .size = 0,
                                  .mtime_ns = nanos(st.st_mtim),
                                  .ctime_ns = nanos(st.st_ctim),
-                                 .target = {}});
+                                 .target = {},
+                                 .source = {}});
     const int walked = ::dup(fd);
     if (walked < 0) return fail(disk_error(errno, "cannot open folder", root));
-    if (auto done = walk.folder(walked, "", 0); !done) return fail(std::move(done).error());
+    if (auto done = walk.folder(walked, "", "", 0); !done) return fail(std::move(done).error());
 
     Scan scan = std::move(walk.scan);
     std::ranges::sort(scan.entries, {}, &ScannedEntry::path);
@@ -309,6 +352,9 @@ Result<Scan> scan_folder(const fs::path& root, const ScanRules& rules) {
         const bool found =
             std::ranges::any_of(scan.entries, [&](const ScannedEntry& e) { return e.path == path; });
         if (!found) return fail(ErrorKind::not_found, (root / path).string() + " is not there");
+        if (std::ranges::find(scan.dead_links, path) != scan.dead_links.end())
+            return fail(ErrorKind::invalid,
+                        "\"" + path + "\" is a link to nothing, or out of " + root.string());
     }
     if (!rules.incomplete.empty()) obey_incomplete(scan, rules.incomplete);
     if (!rules.marker.empty() && scan.complete) obey_marker(scan, rules);

@@ -11,6 +11,10 @@
 
 namespace gf::checkpoints {
 
+/// Longest relative path that is taken. A restore builds absolute paths below a folder with a longer name than the
+/// first one had, and all of it must stay below PATH_MAX.
+inline constexpr std::size_t kPathTakenMax = 3500;
+
 enum class EntryType : std::uint8_t { file, directory, symlink };
 
 struct ScannedEntry {
@@ -23,6 +27,7 @@ struct ScannedEntry {
     std::int64_t mtime_ns{0};
     std::int64_t ctime_ns{0};
     std::string target;  // of symlinks
+    std::string source;  // where a followed link led, relative to the root; empty = where `path` says
     friend bool operator==(const ScannedEntry&, const ScannedEntry&) = default;
 };
 
@@ -31,6 +36,7 @@ struct Scan {
     std::vector<std::string> units;     // folders that hold the completion marker; "" = the root
     std::vector<std::string> left_out;  // folders and sets that are not complete
     int special_files{0};
+    std::vector<std::string> dead_links;  // with follow_links: links that were not followed
     bool moved{false};    // something vanished while we looked
     bool complete{true};  // false = by marker or `incomplete`, nothing here is whole yet
 };
@@ -41,11 +47,14 @@ struct ScanRules {
     std::string incomplete;
     std::vector<std::string> unit;
     std::vector<std::string> exclude;
+    /// Takes what a link names in the link's place, if that lies below the root and is no folder around the link.
+    /// Others stay links and are listed as dead_links; as a path of `only` they are an error.
+    bool follow_links{false};
 };
 
 /// Errors: `not_found` (no such folder, or a path of `only` is missing), `invalid` (deeper than 128 folders,
-/// more than kEntriesMax entries, unsafe `only`), `io` (a folder that cannot be read). Never follows a link
-/// below `root`.
+/// more than kEntriesMax entries, a path over kPathTakenMax, unsafe `only`), `io` (a folder that cannot be read).
+/// Never follows a link that leads out of `root`, and none at all without follow_links.
 ///
 /// marker: a folder that holds a file of this name is a unit; folders beside it without the file are left
 /// out, as are folders beside no unit at all as long as there is no unit anywhere. incomplete: a folder that

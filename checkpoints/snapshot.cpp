@@ -163,7 +163,7 @@ class Taking {
             manifest_.files.back().mode = e.mode;
             return {};
         }
-        auto file = open_below(root_, e.path);
+        auto file = open_below(root_, e.source.empty() ? e.path : e.source);
         if (!file) {
             if (file.error().kind == ErrorKind::not_found) return fail(moved(e.path + " vanished"));
             return fail(std::move(file).error());
@@ -300,6 +300,7 @@ class Taking {
         out.bytes_read = bytes_read_;
         out.bytes_new = bytes_new_;
         out.special_files = scan.special_files;
+        out.dead_links = scan.dead_links;
         out.left_out = scan.left_out;
         return out;
     }
@@ -407,7 +408,8 @@ Result<Snapshot> take_snapshot(const SnapshotRequest& request) {
                           .marker = request.spec.marker,
                           .incomplete = request.spec.incomplete,
                           .unit = request.spec.unit,
-                          .exclude = request.spec.exclude};
+                          .exclude = request.spec.exclude,
+                          .follow_links = request.follow_links};
     const auto sleep = [](Millis time) {
         std::this_thread::sleep_for(time);
         return true;

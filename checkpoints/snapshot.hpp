@@ -7,7 +7,7 @@
 // time per spool.
 //
 // What is taken: regular files, directories (empty ones too) and symbolic links as links; never through a
-// link. Sockets, pipes and devices are left out and counted. A file that cannot be read refuses the snapshot:
+// link, unless the request says so. Sockets, pipes and devices are left out and counted. A file that cannot be read refuses the snapshot:
 // a checkpoint without it would not be whole. Holes read as zeros, cost one stored chunk, and come back as
 // holes. Hard links come back as separate files.
 #pragma once
@@ -53,6 +53,7 @@ struct SnapshotRequest {
         nullptr};  // newest committed (or restored) generation: its chunks are not stored again
     SnapshotMemory* memory{nullptr};  // optional; updated on success only
     bool allow_empty{false};          // an output may have no files
+    bool follow_links{false};         // as ScanRules: for outputs, whose readers look for files
     Millis still_for{1000};           // between the two scans
     int scans_max{30};                // then `conflict`: it never was still
     /// Waits between scans, and is asked with 0 between chunks; false = stop now. The default sleeps.
@@ -75,6 +76,7 @@ struct Snapshot {
     std::int64_t bytes_read{0};
     std::int64_t bytes_new{0};  // plain bytes of chunks that were not stored before
     int special_files{0};       // sockets, pipes, devices left out
+    std::vector<std::string> dead_links;  // with follow_links: kept as links, what they name was not taken
     std::vector<std::string>
         left_out;  // incomplete units (at most 100): a folder without its marker, half a set
 };

@@ -51,6 +51,55 @@ TEST_CASE("`only` takes the named folders and files and what leads to them") {
     CHECK(paths(scan_of(root.path(), {.only = {"."}})).size() == 10);
 }
 
+TEST_CASE("links are followed below the root when that is asked, and the others are told") {
+    const TempFolder outside;
+    put_file(outside / "secret", "x");
+    const TempFolder root;
+    for (const char* p : {"real/a", "real/sub/b", "blobs/c"}) put_file(root / p, "x");
+    fs::create_directory_symlink(fs::canonical(root / "real"), root / "results");
+    fs::create_symlink("../../blobs/c", root / "real/sub/link");
+    fs::create_directory_symlink("..", root / "real/sub/up");
+    fs::create_symlink(outside / "secret", root / "real/out");
+    fs::create_symlink("nothing", root / "real/dangling");
+    const Scan plain = scan_of(root.path(), {.only = {"results"}});
+    CHECK(paths(plain) == Paths{"results"});
+    CHECK(plain.dead_links.empty());
+    const Scan scan = scan_of(root.path(), {.only = {"results"}, .follow_links = true});
+    CHECK(paths(scan) == Paths{"results/", "results/a", "results/dangling", "results/out", "results/sub/", "results/sub/b",
+                               "results/sub/link", "results/sub/up"});
+    CHECK(std::set<std::string>(scan.dead_links.begin(), scan.dead_links.end()) ==
+          std::set<std::string>{"results/dangling", "results/out", "results/sub/up"});
+    for (const ScannedEntry& e : scan.entries) {
+        if (e.path == "results/sub/link") CHECK(e.source == "blobs/c");
+        if (e.path == "results/a") CHECK(e.source == "real/a");
+    }
+    // A part of what a link leads to.
+    CHECK(paths(scan_of(root.path(), {.only = {"results/sub/b"}, .follow_links = true})) ==
+          Paths{"results/", "results/sub/", "results/sub/b"});
+    for (const char* bad : {"real/out", "real/dangling"}) {
+        const auto refused = scan_folder(root.path(), {.only = {bad}, .follow_links = true});
+        REQUIRE_FALSE(refused);
+        CHECK(refused.error().kind == ErrorKind::invalid);
+        CHECK(refused.error().message.find(bad) != std::string::npos);
+    }
+}
+
+TEST_CASE("a path that a restore could not write is refused") {
+    const TempFolder root;
+    File at{::open(root.path().c_str(), O_RDONLY | O_DIRECTORY)};
+    const std::string part(249, 'd');
+    for (int depth = 0; depth < 14; ++depth) {  // 14 * 250 - 1 = 3499 bytes
+        REQUIRE(::mkdirat(at.fd(), part.c_str(), 0755) == 0);
+        at = File{::openat(at.fd(), part.c_str(), O_RDONLY | O_DIRECTORY)};
+    }
+    CHECK(scan_folder(root.path(), {}));
+    REQUIRE(::mkdirat(at.fd(), "x", 0755) == 0);
+    const auto refused = scan_folder(root.path(), {});
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().kind == ErrorKind::invalid);
+    CHECK(refused.error().message.find("3501 bytes (at most 3500)") != std::string::npos);
+}
+
 TEST_CASE("with a marker only folders that hold it are taken, and loose files") {
     const TempFolder root;
     for (const char* p :

@@ -381,3 +381,24 @@ TEST_CASE("sockets and pipes are left out and counted") {
     CHECK(s.special_files == 1);
     CHECK(s.manifest.files.size() == 1);
 }
+
+TEST_CASE("what a followed link names is taken under the link's name") {
+    const TempFolder work;
+    put_file(work / "job/real/a", "first");
+    put_file(work / "job/blob", "second");
+    fs::create_directory_symlink("real", work / "job/results");
+    fs::create_symlink("../blob", work / "job/real/b");
+    fs::create_symlink("/etc/passwd", work / "job/real/foreign");
+    SnapshotRequest request = request_for(work / "job", work / "spool");
+    request.only = {"results"};
+    request.kind = ManifestKind::output;
+    request.follow_links = true;
+    MemoryPacks packs;
+    const Snapshot s = take_and_send(request, packs);
+    REQUIRE(s.manifest.files.size() == 2);
+    CHECK(s.manifest.files[0].path == "results/a");
+    CHECK(s.manifest.files[0].sha256 == sha256("first"));
+    CHECK(s.manifest.files[1].path == "results/b");
+    CHECK(s.manifest.files[1].sha256 == sha256("second"));
+    CHECK(s.dead_links == std::vector<std::string>{"results/foreign"});
+}
