@@ -452,32 +452,6 @@ Result<void> FileStore::remove_pack(const JobId& job, const PackKey& pack) {
     return disk_.remove(*folder / pack_name(pack.id));
 }
 
-Result<Restored> FileStore::publish_output(const JobId& job, const TaskId& task, const Digest& digest) {
-    if (!is_task(task.get())) return fail(ErrorKind::invalid, "not a task id");
-    auto bytes = get_manifest(job, digest);
-    if (!bytes) return fail(std::move(bytes).error());
-    auto manifest = decode_manifest(*bytes);
-    if (!manifest) return fail(std::move(manifest).error());
-    if (manifest->task != task.get())
-        return fail(ErrorKind::invalid, "manifest " + digest.hex() + " is of another task");
-    auto folder = make_folder(job, "outputs");
-    if (!folder) return fail(std::move(folder).error());
-    StoreSource source{*this, job};
-    return restore(*manifest, source, *folder / task.get(),
-                   {.durable = true, .stop = {}, .progress = {}, .disk = &disk_});
-}
-
-Result<fs::path> FileStore::published_path(const JobId& job, const TaskId& task) {
-    if (!is_task(task.get())) return fail(ErrorKind::invalid, "not a task id");
-    auto folder = folder_of(job, "outputs");
-    if (!folder) return folder;
-    fs::path path = *folder / task.get();
-    std::error_code error;
-    if (!fs::is_directory(fs::symlink_status(path, error)))
-        return fail(ErrorKind::not_found, "task " + task.get() + " has no published output");
-    return path;
-}
-
 Result<void> FileStore::remove_job(const JobId& job) {
     if (!is_job(job)) return fail(ErrorKind::invalid, "not a job id");
     // Out of sight in one step, so that a crash leaves no job of which a part is missing.

@@ -4,7 +4,6 @@
 //   <root>/<job>/manifests/<sha256>.json
 //   <root>/<job>/seals/<task>.<generation, 12 digits>.json
 //   <root>/<job>/quarantine/<sha256>.json, .why
-//   <root>/<job>/outputs/<task>/…           published files
 //   anything named .tmp-*                    being written; removed at open
 #pragma once
 #include <filesystem>
@@ -37,12 +36,9 @@ class FileStore final : public CheckpointStore {
     Result<std::string> get_quarantined(const JobId& job, const Digest& digest) override;
     Result<void> remove_manifest(const JobId& job, const Digest& digest) override;
     Result<void> remove_pack(const JobId& job, const PackKey& pack) override;
-    Result<Restored> publish_output(const JobId& job, const TaskId& task, const Digest& manifest) override;
 
     /// The file of a pack, for sendfile; `not_found` if it is not there.
     Result<std::filesystem::path> pack_path(const JobId& job, const PackKey& pack);
-    /// The folder with a task's published output; `not_found` before publish_output.
-    Result<std::filesystem::path> published_path(const JobId& job, const TaskId& task);
     /// Everything of a job, quarantine included; for a job that the user deleted.
     Result<void> remove_job(const JobId& job);
 

@@ -1,4 +1,4 @@
-// Where packs, manifests, seals and published outputs live. The daemon alone owns a store; packs come in from
+// Where packs, manifests and seals live. The daemon alone owns a store; packs come in from
 // agents, all else is written by the daemon. Everything is written beside its final name, synced, and
 // renamed, so that after a crash a thing is whole or not there. Nothing here knows which attempt is current:
 // the one commit point is the database transaction.
@@ -102,11 +102,6 @@ class CheckpointStore {
     /// Retention. Absent is success. `remove_manifest` removes its seals too.
     virtual Result<void> remove_manifest(const JobId& job, const Digest& digest) = 0;
     virtual Result<void> remove_pack(const JobId& job, const PackKey& pack) = 0;
-
-    /// Writes the files of an output manifest out under their final names, in one step: afterwards
-    /// `published_path` has them. Replaces an earlier output of the same task. Errors as `restore`, and
-    /// `not_found` for the manifest.
-    virtual Result<Restored> publish_output(const JobId& job, const TaskId& task, const Digest& manifest) = 0;
 };
 
 /// Reads packs of one job from a store.

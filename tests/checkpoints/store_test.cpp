@@ -111,7 +111,6 @@ TEST_CASE("nothing but an id names a path") {
         CHECK(f.store->remove_job(bad).error().kind == ErrorKind::invalid);
     }
     CHECK(f.store->begin_pack(kJob, 0, id).error().kind == ErrorKind::invalid);
-    CHECK(f.store->publish_output(kJob, TaskId{"../x"}, id).error().kind == ErrorKind::invalid);
     CHECK(f.store->put_seal(kJob, {.task = "../x", .generation = 1}).error().kind == ErrorKind::invalid);
     CHECK_FALSE(FileStore::open("relative"));
 }
@@ -304,33 +303,6 @@ TEST_CASE("retention removes manifest, seal and the packs that nobody else names
     for (const StoredPack& p : plan.remove) REQUIRE(f.store->remove_pack(kJob, p.key));
     REQUIRE(f.store->remove_pack(kJob, plan.remove[0].key));
     CHECK(verify_generation(*f.store, kJob, f.snapshots[2].digest));
-}
-
-TEST_CASE("an output appears under its final names, whole, and replaces the one before") {
-    Fixture f;
-    CHECK(f.store->published_path(kJob, kTask).error().kind == ErrorKind::not_found);
-    put_file(f.work / "job/out/weights.bin", "trained");
-    put_file(f.work / "job/out/log/a", "");
-    put_file(f.work / "job/other", "not an output");
-    SnapshotRequest request = request_for(f.work / "job", f.work / "spool");
-    request.only = {"out"};
-    request.kind = ManifestKind::output;
-    StoreSink sink{*f.store, 1};
-    const auto publish = [&] {
-        const Snapshot s = take_and_send(request, sink);
-        REQUIRE(f.store->put_manifest(kJob, kTask, 1, s.encoded));
-        return f.store->publish_output(kJob, kTask, s.digest);
-    };
-    auto done = publish();
-    REQUIRE(done);
-    CHECK(done->files == 2);
-    const fs::path published = *f.store->published_path(kJob, kTask);
-    CHECK(tree_text(published / "out") == tree_text(f.work / "job/out"));
-    CHECK_FALSE(fs::exists(published / "other"));
-    put_file(f.work / "job/out/weights.bin", "better");
-    REQUIRE(publish());
-    CHECK(get_file(published / "out/weights.bin") == "better");
-    CHECK(f.store->publish_output(kJob, kTask, sha256("none")).error().kind == ErrorKind::not_found);
 }
 
 TEST_CASE("opening sweeps what was half written and keeps the rest") {
