@@ -12,9 +12,13 @@
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/string.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/version.hpp>
 #include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdint>
 
 #include "daemon/http/listener_impl.hpp"
 #include "daemon/http/problem.hpp"
@@ -114,9 +118,18 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
             co_await write(std::move(refused));
             co_return false;
         }
+        if (auto unclear = unclear_end(head)) {
+            keep_alive_ = false;
+            auto refused = *std::move(unclear);
+            co_await refuse(std::move(refused), true);
+            co_return false;
+        }
         Request request = *std::move(made);
         request.peer = peer_;
-        if (const auto length = parser_->content_length()) request.content_length = static_cast<std::int64_t>(*length);
+        request.http_1_0 = version_ < 11;
+        // Clamped, not cast: a length beyond the range would turn negative and pass every limit.
+        if (const auto length = parser_->content_length())
+            request.content_length = static_cast<std::int64_t>(std::min<std::uint64_t>(*length, INT64_MAX));
 
         auto plan = listener_->service.admit(request);
         if (plan.refuse) {
@@ -148,6 +161,17 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
         co_return keep_alive_;
     }
 
+    /// Where a body ends must be as clear to a proxy in front of us as to us: else the one reads the rest of a body as the
+    /// next request, which the other never saw. Nothing = it is clear.
+    static std::optional<Response> unclear_end(const wire::request_header<>& head) {
+        const auto codings = head.count(wire::field::transfer_encoding);
+        if (codings == 0) return std::nullopt;
+        if (head.count(wire::field::content_length) > 0)
+            return problem(400, "Transfer-Encoding and Content-Length are both given: where the body ends is not clear");
+        if (codings == 1 && beast::iequals(head[wire::field::transfer_encoding], "chunked")) return std::nullopt;
+        return problem(501, "the only Transfer-Encoding that is understood is chunked");
+    }
+
     static Response too_large(std::int64_t max) {
         return problem(413, fmt::format("the body is larger than {} bytes", max));
     }
@@ -166,8 +190,9 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
 
     /// Answers without having read the body, and then reads some of it: closing a socket with unread bytes resets it, and
     /// the other end may lose the answer. When the body is short enough to be here already, the connection goes on.
-    Task<void> refuse(Response response) {
-        const bool unread = !parser_->is_done();
+    /// `more_comes`: there is a body although the parser knows of none.
+    Task<void> refuse(Response response, bool more_comes = false) {
+        const bool unread = more_comes || !parser_->is_done();
         if (unread) keep_alive_ = false;
         co_await write(std::move(response));
         if (!unread || aborted_) co_return;
@@ -305,6 +330,7 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
         if (!response.content_type.empty()) out.set(wire::field::content_type, response.content_type);
         out.set(wire::field::cache_control, "no-store");
         out.set("X-Content-Type-Options", "nosniff");
+        if (options().now) out.set(wire::field::date, http_date(options().now()));
         for (const auto& [name, value] : response.headers) out.set(name, value);
         if (response.close) keep_alive_ = false;
     }

@@ -55,6 +55,7 @@ struct Request {
     std::unique_ptr<BodySink> sink;                            // the one from BodyPlan, with all bytes in it
     std::unique_ptr<Finding> finding;                          // the one from BodyPlan
     Peer peer;
+    bool http_1_0{false};                                      // or older
 
     /// Empty when absent; the first when given twice.
     [[nodiscard]] std::string_view header(std::string_view lower_case_name) const;
@@ -122,6 +123,9 @@ struct BodyPlan {
     std::unique_ptr<BodySink> sink;    // where it goes; null = into Request::body
     std::unique_ptr<Finding> finding;  // handed back in Request::finding
 };
+
+/// "Tue, 01 Dec 2026 08:00:00 GMT", as the header Date has it.
+[[nodiscard]] std::string http_date(Instant at);
 
 /// Call once, on the loop's thread; later calls do nothing.
 using Answer = std::function<void(Response)>;

@@ -126,7 +126,7 @@ Response file_response(File file, std::int64_t size, std::string_view range_head
 FileUpload::FileUpload(std::string final_path, std::string sha256)
     : final_path_(std::move(final_path)), sha256_(std::move(sha256)) {
     // The random part keeps two uploads of one blob apart; the first to finish wins, the other replaces it by the same.
-    temporary_ = final_path_ + ".tmp-" + random_hex(8);
+    temporary_ = final_path_ + std::string(kUnfinished) + random_hex(8);
 }
 
 FileUpload::~FileUpload() {

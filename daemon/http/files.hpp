@@ -35,6 +35,9 @@ struct ByteRange {
 [[nodiscard]] Response file_response(File file, std::int64_t size, std::string_view range_header,
                                      std::string content_type);
 
+/// In the name of every temporary file of an upload.
+inline constexpr std::string_view kUnfinished = ".tmp-";
+
 /// An upload into a temporary file beside its final name. Blocking calls.
 class FileUpload : public BodySink {
  public:

@@ -2,6 +2,7 @@
 // request goes to one Service.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,6 +22,7 @@ struct ListenOptions {
     Millis first_request{Seconds{15}};     // from accept to a whole head
     Millis keep_alive{Seconds{60}};        // from an answer to the next whole head
     Millis progress{Seconds{60}};          // longest time without a byte moving in a body, either way
+    std::function<Instant()> now;          // the time in Date, on the loop's thread; empty = answers carry none
 };
 
 class Listener {

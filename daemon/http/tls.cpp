@@ -9,8 +9,10 @@
 #include <openssl/x509v3.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <string_view>
 
 #include "checkpoints/digest.hpp"
 #include "checkpoints/disk.hpp"
@@ -56,10 +58,34 @@ Result<void> write_new(const std::filesystem::path& path, const std::string& byt
     return disk.sync_directory(path.parent_path());
 }
 
-/// Agents check the key by its hash and nothing else, so the name and the dates in the certificate only have to be
-/// acceptable to tools that look at it.
-Result<void> make_identity(const std::filesystem::path& cert_path, const std::filesystem::path& key_path) {
-    const Key key(EVP_EC_gen("P-256"));
+/// The names as OpenSSL's configuration writes them; what cannot be one is left out.
+std::string alternative_names(const std::vector<std::string>& names) {
+    std::string out = "DNS:gpuferry,DNS:localhost,IP:127.0.0.1,IP:::1";
+    for (std::string_view name : names) {
+        if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
+        const bool plain = !name.empty() && std::ranges::all_of(name, [](char c) {
+            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == ':';
+        });
+        if (!plain) continue;
+        const std::string text(name);
+        const std::unique_ptr<ASN1_OCTET_STRING, Freed<ASN1_OCTET_STRING_free>> address(a2i_IPADDRESS(text.c_str()));
+        if (!address && name.find(':') != std::string_view::npos) continue;
+        out += (address ? ",IP:" : ",DNS:") + text;
+    }
+    ERR_clear_error();  // a name that is no address leaves a complaint behind
+    return out;
+}
+
+Key key_of(const std::filesystem::path& path) {
+    const Bio file(BIO_new_file(path.c_str(), "r"));
+    return Key(file ? PEM_read_bio_PrivateKey(file.get(), nullptr, nullptr, nullptr) : nullptr);
+}
+
+/// Agents check the key by its hash and nothing else; the names are for those who are given the certificate itself.
+Result<void> make_identity(const std::filesystem::path& cert_path, const std::filesystem::path& key_path, bool key_is_there,
+                           const std::vector<std::string>& names_wanted) {
+    const Key key = key_is_there ? key_of(key_path) : Key(EVP_EC_gen("P-256"));
+    if (key_is_there && !key) return fail(ErrorKind::io, "read the key " + key_path.string() + ": " + reason());
     const Cert cert(X509_new());
     if (!key || !cert) return fail(ErrorKind::io, "make a TLS key: " + reason());
     X509_set_version(cert.get(), 2);
@@ -70,7 +96,7 @@ Result<void> make_identity(const std::filesystem::path& cert_path, const std::fi
     auto* name = X509_get_subject_name(cert.get());
     X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>("gpuferry"), -1, -1, 0);
     X509_set_issuer_name(cert.get(), name);
-    const Extension names(X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, "DNS:gpuferry,DNS:localhost,IP:127.0.0.1"));
+    const Extension names(X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, alternative_names(names_wanted).c_str()));
     if (!names || X509_add_ext(cert.get(), names.get(), -1) != 1 || X509_sign(cert.get(), key.get(), EVP_sha256()) == 0)
         return fail(ErrorKind::io, "sign the TLS certificate: " + reason());
     const Bio cert_pem(BIO_new(BIO_s_mem()));
@@ -78,8 +104,8 @@ Result<void> make_identity(const std::filesystem::path& cert_path, const std::fi
     if (PEM_write_bio_X509(cert_pem.get(), cert.get()) != 1 ||
         PEM_write_bio_PKCS8PrivateKey(key_pem.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr) != 1)
         return fail(ErrorKind::io, "write the TLS key: " + reason());
+    if (auto written = write_new(cert_path, contents(cert_pem.get())); !written || key_is_there) return written;
     // The key last: it is what says that the pair is complete.
-    if (auto written = write_new(cert_path, contents(cert_pem.get())); !written) return written;
     return write_new(key_path, contents(key_pem.get()));
 }
 
@@ -115,13 +141,14 @@ Result<Tls> load_tls(const std::string& cert_pem, const std::string& key_pem) {
     return Tls{.identity = std::move(identity), .spki_pin = *std::move(pin)};
 }
 
-Result<Tls> load_or_make_tls(const std::string& folder) {
+Result<Tls> load_or_make_tls(const std::string& folder, const std::vector<std::string>& names) {
     const auto cert = std::filesystem::path(folder) / "cert.pem";
     const auto key = std::filesystem::path(folder) / "key.pem";
     if (auto made = make_folders(folder); !made) return fail(std::move(made).error());
     std::error_code ignored;
-    if (!std::filesystem::exists(key, ignored)) {
-        if (auto made = make_identity(cert, key); !made) return fail(std::move(made).error());
+    const bool key_is_there = std::filesystem::exists(key, ignored);
+    if (!key_is_there || !std::filesystem::exists(cert, ignored)) {
+        if (auto made = make_identity(cert, key, key_is_there, names); !made) return fail(std::move(made).error());
     }
     return load_tls(cert, key);
 }

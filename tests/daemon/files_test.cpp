@@ -1,8 +1,12 @@
 #include "daemon/http/files.hpp"
 
 #include <doctest/doctest.h>
+#include <openssl/bio.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
 
 #include <filesystem>
+#include <memory>
 
 #include "daemon/http/tls.hpp"
 #include "tests/daemon/support/temporary_folder.hpp"
@@ -79,6 +83,21 @@ TEST_CASE("the certificate is made once, and its key's hash stays the same") {
     const auto other = load_or_make_tls(folder / "tls");
     REQUIRE(other);
     CHECK(other->spki_pin != first->spki_pin);
+    // A certificate for other names: the key, which agents know, stays.
+    std::filesystem::remove(folder / "tls/cert.pem");
+    const auto renamed = load_or_make_tls(folder / "tls", {"Ferry.example.org", "[2001:db8::5]", "192.0.2.7", "bad,DNS:evil", ""});
+    REQUIRE(renamed);
+    CHECK(renamed->spki_pin == other->spki_pin);
+    const std::unique_ptr<BIO, decltype(&BIO_free_all)> pem(BIO_new_file((folder / "tls/cert.pem").c_str(), "r"), &BIO_free_all);
+    const std::unique_ptr<X509, decltype(&X509_free)> cert(PEM_read_bio_X509(pem.get(), nullptr, nullptr, nullptr), &X509_free);
+    REQUIRE(cert);
+    CHECK(X509_check_host(cert.get(), "ferry.example.org", 0, 0, nullptr) == 1);
+    CHECK(X509_check_host(cert.get(), "localhost", 0, 0, nullptr) == 1);
+    CHECK(X509_check_host(cert.get(), "evil", 0, 0, nullptr) != 1);
+    for (const char* address : {"127.0.0.1", "::1", "2001:db8::5", "192.0.2.7"}) {
+        CAPTURE(address);
+        CHECK(X509_check_ip_asc(cert.get(), address, 0) == 1);
+    }
     test::write_file(folder / "tls/key.pem", "not a key");
     const auto broken = load_or_make_tls(folder / "tls");
     REQUIRE_FALSE(broken);

@@ -172,6 +172,40 @@ TEST_CASE("what is not good HTTP gets an answer and an end") {
     CHECK(b.post("/echo", "still here").body == "still here");
 }
 
+TEST_CASE("a body whose end is not clear ends the connection, and nothing in it becomes a request") {
+    Bench b;
+    const std::string smuggled = "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\nsmuggled";
+    struct Row {
+        std::string head;
+        const char* status;
+    };
+    for (const auto& row : {Row{"Transfer-Encoding: xchunked\r\n", "501"}, Row{"Transfer-Encoding: gzip\r\n", "501"},
+                            Row{"Transfer-Encoding: gzip, chunked\r\n", "501"}, Row{"Transfer-Encoding: chunked, identity\r\n", "501"},
+                            Row{"Transfer-Encoding:\r\n", "501"}, Row{"Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n", "501"},
+                            Row{"Transfer-Encoding: xchunked\r\nContent-Length: 3\r\n", "400"},
+                            Row{"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", "400"}}) {
+        CAPTURE(row.head);
+        const auto got = raw(b.listener->port(), "POST /echo HTTP/1.1\r\nHost: x\r\n" + row.head + "\r\n" + smuggled);
+        CHECK(got.starts_with(std::string("HTTP/1.1 ") + row.status));
+        CHECK(got.find("HTTP/1.1 ", 1) == std::string::npos);
+    }
+    CHECK(b.echo.served == 0);
+    const auto chunked = raw(b.listener->port(), "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: CHUNKED\r\nConnection: close\r\n\r\n2\r\nok\r\n0\r\n\r\n");
+    CHECK(chunked.ends_with("ok"));
+    for (const char* length : {"9223372036854775807", "9223372036854775808", "18446744073709551615"}) {
+        CAPTURE(length);
+        CHECK(raw(b.listener->port(), std::string("POST /echo HTTP/1.1\r\nContent-Length: ") + length + "\r\n\r\nabc").starts_with("HTTP/1.1 413"));
+    }
+}
+
+TEST_CASE("answers carry the date of the clock that the listener was given") {
+    CHECK(http_date(instant_of(784'111'777'000)) == "Sun, 06 Nov 1994 08:49:37 GMT");  // the example of RFC 9110
+    ListenOptions dated;
+    dated.now = [] { return instant_of(1'790'000'000'999); };
+    CHECK(Bench(dated).post("/echo", "x").headers.at("date") == "Mon, 21 Sep 2026 14:13:20 GMT");
+    CHECK_FALSE(Bench().post("/echo", "x").headers.contains("date"));
+}
+
 TEST_CASE("an answer before the whole body was read still arrives") {
     Bench b;
     const std::string large(8 << 20, 'x');
