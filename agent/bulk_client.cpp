@@ -16,7 +16,8 @@ Result<HttpResponse> BulkClient::call(HttpRequest request, const HttpClient::Sin
     request.headers["Authorization"] = "Bearer " + token;
     auto answer = http_.call(request, sink);
     if (!answer) return answer;
-    contact_();
+    // A refusal says that nobody answers for this machine, and 502 and 504 are a proxy's: the daemon behind it is away.
+    if (answer->status != 401 && answer->status != 403 && answer->status != 502 && answer->status != 504) contact_();
     if (answer->status == 401) session_.token_refused(token);
     if (answer->status == 401 || answer->status == 429 || answer->status == 408 || answer->status >= 500)
         return fail(ErrorKind::unavailable,

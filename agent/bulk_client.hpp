@@ -10,7 +10,7 @@ namespace gf::agent {
 
 class BulkClient {
  public:
-    /// `contact` is told of every answer.
+    /// `contact` is told of every answer of a daemon that knows this machine.
     BulkClient(const Settings& settings, Session& session, std::function<void()> contact);
     /// As HttpClient::call, with the bearer. A 401 makes the session enrol anew and is `unavailable`, as are 5xx and 429: try
     /// again later. Every other status is an answer.

@@ -174,7 +174,6 @@ Result<void> Session::enrol() {
                                .headers = {{"Content-Type", "application/json"}},
                                .body = body});
     if (!answered) return fail(answered.error());
-    events_.contact();
     if (answered->status != 200 && answered->status != 201)
         return fail(ErrorKind::auth, "enrolment refused with status " + std::to_string(answered->status));
     auto answer = ap::decode_enrol_answer(answered->body);
@@ -183,6 +182,7 @@ Result<void> Session::enrol() {
         events_.refused("the daemon speaks protocol " + std::to_string(answer->protocol));
         return fail(ErrorKind::not_yet, "no common protocol version with the daemon");
     }
+    events_.contact();
     {
         const std::lock_guard lock(mutex_);
         token_ = answer->session;
@@ -197,7 +197,6 @@ Result<void> Session::converse() {
     auto status = link->dial(token);
     if (!status) return fail(status.error());
     if (*status != 101) {
-        events_.contact();
         if (*status == 401) token_refused(token);
         return fail(ErrorKind::unavailable, "WebSocket refused with status " + std::to_string(*status));
     }

@@ -22,7 +22,9 @@ struct SessionEvents {
     std::function<void()> opened;      // the socket is up: send hello and what was not acknowledged
     std::function<void()> closed;
     std::function<void(agent_protocol::ToAgent)> message;
-    std::function<void()> contact;     // any sign of life
+    /// The daemon has this machine: an enrolment, a WebSocket or a frame on it. A refusal is none, or a machine whose row is
+    /// gone would knock for ever, on somebody's bill, and never see its dead-man switch fire.
+    std::function<void()> contact;
     std::function<void(const std::string& token)> enrolled;
     std::function<void(const std::string& why)> refused;  // no common protocol version: nothing will ever work
 };
