@@ -46,6 +46,11 @@ void SpoolWriter::append(std::string_view bytes) {
         if (put < 0) {
             // The disk is full or gone. The job must not hang on its own output, so these bytes become a hole and the
             // next ones are tried in a segment of their own.
+            if (segment_ && segment_size_ == 0) {
+                // Else every line of a job on a full disk would leave a file without a byte.
+                ::unlink(segment_path(folder_, segment_start_).c_str());
+                segment_.reset();
+            }
             close_segment();
             size_ += static_cast<std::int64_t>(bytes.size());
             return;

@@ -1,6 +1,8 @@
 #include "agent/spool.hpp"
 
 #include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 
@@ -40,6 +42,26 @@ TEST_CASE("what was appended is read back at its offsets") {
     CHECK(reader.read(5, 3)->bytes == text.substr(5, 3));
     CHECK(reader.last_bytes(10) == text.substr(text.size() - 10));
     CHECK_FALSE(reader.read(writer.size(), 10).has_value());
+}
+
+TEST_CASE("a disk that takes nothing leaves a hole and no files without a byte") {
+    const agent_test::TemporaryFolder folder;
+    SpoolWriter writer(folder.path(), {.head_max = 50, .tail_max = 1000, .segment_max = 100});
+    rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+    const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+    const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+    ::setrlimit(RLIMIT_FSIZE, &none);
+    for (int line = 0; line < 20; ++line) writer.append("0123456789");
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    ::signal(SIGXFSZ, handler);
+    CHECK(std::filesystem::is_empty(folder.path()));
+    CHECK(writer.size() == 200);
+    writer.append("after");
+    const auto piece = SpoolReader(folder.path()).read(0, 100);
+    REQUIRE(piece.has_value());
+    CHECK(piece->offset == 200);
+    CHECK(piece->bytes == "after");
 }
 
 TEST_CASE("beyond the head only the newest tail is kept, and the rest is a hole") {
