@@ -36,10 +36,13 @@ Attempt::Attempt(AttemptHost host, ap::Lease lease, std::string kept, bool start
     const auto json = nlohmann::json::parse(kept, nullptr, false);
     if (!json.is_object()) return;
     kept_phase_ = json.value("phase", std::string());
+    if (!kept_phase_.empty()) phase_ = kept_phase_;
     started_at_ = Millis{json.value("started_at", std::int64_t{0})};
     generation_ = json.value("generation", std::int64_t{0});
     start_step_ = json.value("step", std::int64_t{0});
     step_ = start_step_;
+    if (kept_phase_ == "failed")
+        failed_ = {.reason = json.value("failed_reason", std::string("setup")), .detail = json.value("failed_detail", std::string())};
     if (json.value("stopping", false)) {
         // The former worker had begun to stop the job: go on from there, the grace counted from its signal.
         stop_ = StopOrder{.reason = json.value("reason", std::string("stopped")),
@@ -65,6 +68,7 @@ std::string Attempt::private_path(const std::string& name) const { return host_.
 
 std::string Attempt::state() const {
     const std::lock_guard lock(mutex_);
+    if (phase_ == "failed") return "preparing";
     if (phase_ == "finishing") return "running";
     if (phase_ == "done") return "exited";
     return phase_;
@@ -94,6 +98,10 @@ void Attempt::remember(const char* phase) {
         const std::lock_guard lock(mutex_);
         phase_ = phase;
         nlohmann::json json = {{"phase", phase_}, {"started_at", started_at_.count()}, {"generation", generation_}, {"step", step_.load()}};
+        if (failed_) {
+            json["failed_reason"] = failed_->reason;
+            json["failed_detail"] = failed_->detail;
+        }
         if (stop_) {
             json["stopping"] = true;
             json["reason"] = stop_->reason;
@@ -253,8 +261,11 @@ void Attempt::act_on_stop(Millis now) {
                 // A program that saves on request is asked before it is told to end.
                 const std::string trigger = folder_ + "/" + spec.trigger_touch;
                 if (!touched_at_) {
-                    touched_at_ = now;
-                    const Descriptor made(::open(trigger.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+                    // Without O_NONBLOCK a pipe of that name would hold this thread for ever; where nothing can be touched,
+                    // nobody can be asked, and the signal comes at once.
+                    const Descriptor made(
+                        ::open(trigger.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
+                    touched_at_ = made ? now : now - kTriggerPatienceMax;
                 }
                 const bool waiting = ::access(trigger.c_str(), F_OK) == 0;
                 if (waiting && now - *touched_at_ < std::min(spec.grace, kTriggerPatienceMax)) return;
@@ -318,9 +329,19 @@ void Attempt::finish() {
         exited.detail = fence_why_;
     }
     shipper_.reset();
-    remember("done");
+    over_by(exited);
+}
+
+void Attempt::over_by(const ap::Exited& exited) {
+    // In this order: a worker that dies in between leaves an end that is told twice, never one that is not told.
     host_.outbox.push(exited);
+    remember("done");
     host_.to_supervisor({.type = FrameType::forget_job});
+}
+
+bool Attempt::is_done(const std::string& kept) {
+    const auto json = nlohmann::json::parse(kept, nullptr, false);
+    return json.is_object() && json.value("phase", std::string()) == "done";
 }
 
 void Attempt::last_checkpoint(ap::Exited& exited) {
@@ -331,8 +352,8 @@ void Attempt::last_checkpoint(ap::Exited& exited) {
         exit = *exit_;
         writes.signalled = signalled_wall_;
     }
-    if (!final_snapshot_is_safe(lease_.checkpoint, exit, writes)) {
-        log("info", "no checkpoint at the end: the program was killed while it may have been writing one");
+    if (!final_snapshot_is_safe(lease_, exit, writes)) {
+        log("info", "no checkpoint at the end: the program failed or was killed while it may have been writing one");
         const auto sent = checkpoints_->send_waiting();
         if (!sent) log("info", "checkpoint: " + sent.error().message);
         return;

@@ -57,6 +57,8 @@ class Attempt {
     [[nodiscard]] std::int64_t log_bytes() const;
     /// The thread has said Exited and is done.
     [[nodiscard]] bool over() const { return over_; }
+    /// Whether what `on_keep` was given is of an attempt whose end has been told.
+    [[nodiscard]] static bool is_done(const std::string& kept);
     /// Nothing of the job runs any more and the last snapshot lies on this disk, sent or not.
     [[nodiscard]] bool local_work_done() const { return local_done_; }
     [[nodiscard]] bool has_unsent() const;
@@ -67,11 +69,14 @@ class Attempt {
     Result<void> restore();
     void make_checkpointing();
     bool launch();
+    void not_started();
+    std::unexpected<Error> spec_fault(Error error);
     Result<UserAccount> account() const;
     Result<void> start_job();
     void watch();
     void act_on_stop(Millis now);
     void finish();
+    void over_by(const agent_protocol::Exited& exited);
     void last_checkpoint(agent_protocol::Exited& exited);
     void publish(agent_protocol::Exited& exited);
     void ship_log();
@@ -85,6 +90,7 @@ class Attempt {
     const agent_protocol::Lease lease_;
     std::function<void(const std::string&)> on_keep_;
     const bool started_before_;
+    bool spec_fault_{false};  // what failed in the set-up fails on every machine
     std::string kept_phase_;
     std::string folder_;
     std::unique_ptr<Checkpointing> checkpoints_;
@@ -101,7 +107,7 @@ class Attempt {
 
     mutable std::mutex mutex_;  // guards all below
     std::condition_variable wake_;
-    std::string phase_{"preparing"};  // preparing, running, finishing, done
+    std::string phase_{"preparing"};  // preparing, failed, running, finishing, done
     std::optional<std::int64_t> pid_;
     bool leader_gone_{false};
     std::optional<JobExit> exit_;
@@ -111,6 +117,11 @@ class Attempt {
     std::optional<Millis> touched_at_;
     bool kill_sent_{false};
     std::string fence_why_;
+    /// Why the job never ran. Kept before it is told, so that a worker that takes over does not launch it after all.
+    struct Failed {
+        std::string reason, detail;
+    };
+    std::optional<Failed> failed_;
 
     std::thread thread_;
 };

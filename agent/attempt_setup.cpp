@@ -17,6 +17,7 @@ namespace ap = agent_protocol;
 namespace {
 
 constexpr Millis kLookEvery{100};
+constexpr const char* kCodeAside = "code";  // below the workspace's private folder
 
 Result<void> make_folders(const std::string& root, const std::string& relative) {
     std::string path = root;
@@ -34,6 +35,10 @@ Result<void> make_folders(const std::string& root, const std::string& relative) 
 
 /// Prepares and starts the job; false when it never ran, which has been told.
 bool Attempt::launch() {
+    if (kept_phase_ == "failed") {
+        not_started();
+        return false;
+    }
     remember("preparing");
     auto ready = prepare();
     if (ready && !preparing_is_over()) ready = start_job();
@@ -41,24 +46,32 @@ bool Attempt::launch() {
         const std::lock_guard lock(mutex_);
         if (pid_ || (exit_ && exit_->started)) return true;
     }
+    Failed failed{.reason = !host_.workspace.usable() ? "unwritable" : spec_fault_ ? "spec" : "setup",
+                  .detail = ready ? std::string() : ready.error().message};
+    if (const auto order = stop_order()) failed = {.reason = order->reason, .detail = order->detail};
+    if (fenced_) failed = {.reason = "stopped", .detail = fence_why_};
+    {
+        const std::lock_guard lock(mutex_);
+        failed_ = std::move(failed);
+    }
+    remember("failed");
+    not_started();
+    return false;
+}
+
+void Attempt::not_started() {
     ap::Exited exited;
     exited.attempt = lease_.attempt;
-    exited.reason = host_.workspace.usable() ? "setup" : "unwritable";
-    if (!ready) exited.detail = ready.error().message;
-    if (const auto order = stop_order()) {
-        exited.reason = order->reason;
-        exited.detail = order->detail;
-    }
-    if (fenced_) {
-        exited.reason = "stopped";
-        exited.detail = fence_why_;
-    }
+    exited.reason = failed_->reason;
+    exited.detail = failed_->detail;
     log("warn", "attempt " + lease_.attempt + " did not start: " + exited.reason + " " + exited.detail);
     local_done_ = true;
-    remember("done");
-    host_.outbox.push(exited);
-    host_.to_supervisor({.type = FrameType::forget_job});
-    return false;
+    over_by(exited);
+}
+
+std::unexpected<Error> Attempt::spec_fault(Error error) {
+    spec_fault_ = true;
+    return fail(std::move(error));
 }
 
 Result<UserAccount> Attempt::account() const {
@@ -69,29 +82,38 @@ Result<UserAccount> Attempt::account() const {
 Result<void> Attempt::prepare() {
     if (!host_.workspace.usable()) return fail(ErrorKind::io, "no writable folder for the job on this machine");
     const auto& spec = lease_.checkpoint;
-    if (!is_safe_relative(spec.path)) return fail(ErrorKind::invalid, "checkpoint.path leaves the job's folder: " + spec.path);
-    if (!spec.trigger_touch.empty() && !is_safe_relative(spec.trigger_touch))
-        return fail(ErrorKind::invalid, "checkpoint.trigger leaves the job's folder: " + spec.trigger_touch);
-    if (!lease_.progress_file.empty() && !is_safe_relative(lease_.progress_file))
-        return fail(ErrorKind::invalid, "progress.file leaves the job's folder: " + lease_.progress_file);
+    const auto leaves = [this](const std::string& field, const std::string& path) {
+        return spec_fault({.kind = ErrorKind::invalid, .message = field + " leaves the job's folder: " + path});
+    };
+    if (!is_safe_relative(spec.path)) return leaves("checkpoint.path", spec.path);
+    if (!spec.trigger_touch.empty() && !is_safe_relative(spec.trigger_touch)) return leaves("checkpoint.trigger", spec.trigger_touch);
+    if (!lease_.progress_file.empty() && !is_safe_relative(lease_.progress_file)) return leaves("progress.file", lease_.progress_file);
     const auto user = account();
-    if (!user) return fail(user.error());
-    auto made = host_.workspace.prepare(lease_.job, {kLogSpool, kPackSpool});
+    if (!user) return spec_fault(user.error());
+    if (user->uid != ::getuid())
+        if (auto open = can_reach(folder_, *user); !open)
+            return open.error().kind == ErrorKind::invalid ? spec_fault(open.error()) : fail(open.error());
+    auto made = host_.workspace.prepare(lease_.job, {kLogSpool, kPackSpool, kCodeAside});
     if (!made) return fail(made.error());
     const auto stopped = [this] { return preparing_is_over(); };
+    // A checkpoint of the whole folder takes the folder's place: then the code waits aside and fills in what is missing.
+    const bool aside = spec.declared && lease_.generation > 0 && normal_relative(spec.path).empty();
     if (!lease_.code_sha256.empty()) {
         host_.outbox.push(ap::Preparing{.attempt = lease_.attempt, .phase = "code", .detail = {}});
         auto bulk = host_.bulk();
         bulk->set_cancelled(stopped);
-        auto fetched = fetch_code(*bulk, lease_.code_sha256, private_path("code.blob"), folder_, stopped);
+        auto fetched = fetch_code(*bulk, lease_.code_sha256, private_path("code.blob"), aside ? private_path(kCodeAside) : folder_, stopped);
         if (!fetched) {
             if (fetched.error().message == "fenced") fence("the code is not ours to fetch any more");
+            if (fetched.error().kind == ErrorKind::invalid) return spec_fault(fetched.error());  // the archive itself
             return fetched;
         }
     }
     make_checkpointing();
     if (spec.declared && lease_.generation > 0)
         if (auto restored = restore(); !restored) return restored;
+    if (aside)
+        if (auto filled = move_missing(private_path(kCodeAside), folder_); !filled) return filled;
     if (spec.declared)
         if (auto folder = make_folders(folder_, spec.path); !folder) return folder;
     const std::string out = output_folder(lease_);
@@ -128,12 +150,16 @@ Result<void> Attempt::restore() {
 }
 
 void Attempt::make_checkpointing() {
+    const auto user = account();
+    const bool other = user && user->uid != ::getuid();
     checkpoints_ = std::make_unique<Checkpointing>(
         host_.bulk(), Checkpointing::Order{
                           .lease = lease_,
                           .job_folder = folder_,
                           .spool = private_path(kPackSpool),
                           .resumed = started_before_,
+                          .uid = other ? std::int64_t{user->uid} : -1,
+                          .gid = other ? std::int64_t{user->gid} : -1,
                           .step = [this] { return step_.load(); },
                           .fenced = [this] { fence("the daemon refused a checkpoint of this attempt"); },
                           .trouble =

@@ -184,7 +184,8 @@ Result<std::optional<RestoredGeneration>> Checkpointing::restore_at_most(std::in
     if (!manifest) return broken(manifest.error().message);
     HttpSource source(*bulk_, attempt, [this] { return stopped(); });
     const std::string target = below(order_.job_folder, order_.lease.checkpoint.path);
-    auto restored = cp::restore(*manifest, source, target, {.durable = false, .stop = [this] { return stopped(); }, .progress = {}, .disk = nullptr});
+    auto restored = cp::restore(*manifest, source, target, {.durable = false, .uid = order_.uid, .gid = order_.gid,
+                                                        .stop = [this] { return stopped(); }, .progress = {}, .disk = nullptr});
     if (!restored) {
         const auto kind = restored.error().kind;
         if (kind == ErrorKind::malformed || kind == ErrorKind::not_found || kind == ErrorKind::invalid)
@@ -337,6 +338,8 @@ Result<void> Checkpointing::outputs() {
     asked.kind = cp::ManifestKind::output;
     asked.previous = nullptr;
     asked.memory = nullptr;
+    // Readers of an output look for files: a link alone would be nothing to them, and its target goes with this machine.
+    asked.follow_links = true;
     for (const auto& output : order_.lease.outputs) {
         if (!is_safe_relative(output.from)) return fail(ErrorKind::invalid, "output " + output.from + " is not below the job's folder");
         asked.only.push_back(output.from);
@@ -346,6 +349,10 @@ Result<void> Checkpointing::outputs() {
         remove_tree(asked.spool.string());
         return fail(taken.error());
     }
+    if (!taken->dead_links.empty())
+        order_.trouble("outputs: " + std::to_string(taken->dead_links.size()) +
+                       " links are published as links alone (they lead out of the job's folder, to nothing, or back to a folder "
+                       "around them), the first is " + taken->dead_links.front());
     Waiting output{.folder = asked.spool.string(), .snapshot = *std::move(taken)};
     unsent_ = true;
     const auto sent = send(output, "/agent/output/");

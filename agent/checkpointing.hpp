@@ -35,6 +35,7 @@ class Checkpointing {
         std::string job_folder;
         std::string spool;                        // folder, exists
         bool resumed{false};                      // a worker before this one may have committed generations
+        std::int64_t uid{-1}, gid{-1};            // whose the restored files are, from the first; -1 = ours
         std::function<std::int64_t()> step;       // newest progress
         std::function<void()> fenced;             // 409
         std::function<void(const std::string&)> trouble;  // something a person should know
@@ -51,7 +52,8 @@ class Checkpointing {
     Result<std::int64_t> checkpoint(CheckpointWhen when);
     /// Sends what waits, without a new snapshot.
     Result<std::int64_t> send_waiting();
-    /// The outputs of the lease, published by the daemon when the task is done. Errors as above; `not_found` = missing.
+    /// The outputs of the lease, published by the daemon when the task is done. Links are followed within the job's folder.
+    /// Errors as above; `not_found` = missing, `invalid` = an output that is a link out of the job's folder.
     Result<void> outputs();
 
     /// Ends the call in progress with `conflict` soon, and every later one at once until it is taken back. Thread-safe.

@@ -1,10 +1,10 @@
 #include "agent/ending.hpp"
 
 #include <fnmatch.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <vector>
 
@@ -47,13 +47,15 @@ bool exit_allowed(const agent_protocol::Lease& lease, const JobExit& exit) {
     return code && std::ranges::find(lease.success_exit, *code) != lease.success_exit.end();
 }
 
-bool final_snapshot_is_safe(const CheckpointSpec& spec, const JobExit& exit, const LastWrites& writes) {
+bool final_snapshot_is_safe(const agent_protocol::Lease& lease, const JobExit& exit, const LastWrites& writes) {
+    const auto& spec = lease.checkpoint;
     if (!spec.marker.empty() || !spec.incomplete.empty()) return true;  // the snapshot looks at these itself
     if (!writes.newest) return true;
-    // The program ran to an end of its own choice: what it wrote, it wrote whole, as far as anybody can know.
-    if (exit_code_of(exit) && !exit.killed) return true;
+    // The program ran to its proper end: what it wrote, it wrote whole. Any other code says nothing: a shell or a launcher
+    // (torchrun, accelerate) outlives the trainer that was killed in the middle of a save, and exits 137, 139 or 1 for it.
+    if (exit_allowed(lease, exit) && !exit.killed) return true;
     const Instant newest = *writes.newest;
-    // Killed, but nothing had been written for a while.
+    // Failed or killed, but nothing had been written for a while.
     const Instant cut = writes.signalled && !exit.killed ? *writes.signalled : writes.ended;
     if (newest + kQuiet <= cut) return true;
     // It wrote after the signal and was not killed: it has handled the signal by saving.
@@ -65,11 +67,10 @@ std::optional<Instant> newest_change(const std::string& folder) {
     std::error_code ec;
     for (fs::recursive_directory_iterator it(folder, fs::directory_options::skip_permission_denied, ec), end; !ec && it != end;
          it.increment(ec)) {
-        std::error_code ignored;
-        if (it->is_symlink(ignored)) continue;
-        const auto time = it->last_write_time(ignored);
-        if (ignored) continue;
-        const auto at = std::chrono::floor<Millis>(std::chrono::file_clock::to_sys(time));
+        struct stat st{};
+        if (::lstat(it->path().c_str(), &st) != 0 || S_ISLNK(st.st_mode)) continue;
+        // The mtime may be another machine's (a restore sets it, so do tar and rsync); the ctime is this kernel's own.
+        const auto at = instant_of(std::int64_t{st.st_ctim.tv_sec} * 1000 + st.st_ctim.tv_nsec / 1'000'000);
         if (!newest || at > *newest) newest = at;
     }
     return newest;

@@ -30,9 +30,9 @@ struct LastWrites {
     std::optional<Instant> signalled;  // when the stop signal was sent
     Instant ended;
 };
-[[nodiscard]] bool final_snapshot_is_safe(const CheckpointSpec& spec, const JobExit& exit, const LastWrites& writes);
+[[nodiscard]] bool final_snapshot_is_safe(const agent_protocol::Lease& lease, const JobExit& exit, const LastWrites& writes);
 
-/// Newest modification time below a folder, links not followed.
+/// When anything below a folder was last changed, by this machine's clock; links not followed.
 [[nodiscard]] std::optional<Instant> newest_change(const std::string& folder);
 /// Does any file match? `pattern` is relative to `folder`, with * and ? per component.
 [[nodiscard]] bool product_exists(const std::string& folder, const std::string& pattern);

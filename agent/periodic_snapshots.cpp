@@ -66,7 +66,7 @@ void PeriodicSnapshots::run() {
 
 std::string PeriodicSnapshots::take() {
     if (!trigger_.empty()) {
-        const Descriptor touched(::open(trigger_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+        const Descriptor touched(::open(trigger_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
         // Programs that save on request remove the file when they see it; one that does not is given the whole patience.
         const Millis until = boot_time() + trigger_patience_;
         std::unique_lock lock(mutex_);

@@ -148,6 +148,13 @@ class Worker {
         last_lease_ = kept_["last"];
         if (!lease || !std::holds_alternative<ap::Lease>(*lease)) return;
         const auto& old = std::get<ap::Lease>(*lease);
+        if (Attempt::is_done(kept_["attempt"])) {
+            // The former worker died after the end was told and before it had let go of the lease.
+            last_lease_ = old.attempt;
+            last_number_ = old.number;
+            link_.send({.type = FrameType::forget_job});
+            return let_go();
+        }
         const std::string mark = boot_id_ + "." + old.attempt;
         const bool started = state.field(1) != "none" && state.field(2) == mark;
         begin_attempt(old, kept_["attempt"], started, kept_number("leased", boot_time().count()));
@@ -266,9 +273,7 @@ class Worker {
     void attempt_over() {
         last_lease_ = attempt_->lease().attempt;
         last_number_ = attempt_->lease().number;
-        link_.keep("last", last_lease_);
-        link_.keep("lease", "");
-        link_.keep("attempt", "");
+        let_go();
         attempt_.reset();
         reserved_end_.reset();
         dead_man_fired_ = false;
@@ -280,6 +285,12 @@ class Worker {
         const auto lease = *std::move(next_lease_);
         next_lease_.reset();
         on(lease);
+    }
+
+    void let_go() {
+        link_.keep("last", last_lease_);
+        link_.keep("lease", "");
+        link_.keep("attempt", "");
     }
 
     void look_at_dead_man(Millis now) {

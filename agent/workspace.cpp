@@ -147,8 +147,47 @@ std::string below(const std::string& folder, std::string_view path) {
 
 bool remove_tree(const std::string& path) { return remove_entry(AT_FDCWD, path.c_str()); }
 
+Result<void> move_missing(const std::string& from, const std::string& to) {
+    DIR* list = ::opendir(from.c_str());
+    if (!list) return fail(system_error("open", from));
+    std::vector<std::string> names;
+    while (const dirent* entry = ::readdir(list)) {
+        const std::string_view name = entry->d_name;
+        if (name != "." && name != "..") names.emplace_back(name);
+    }
+    ::closedir(list);
+    for (const auto& name : names) {
+        const std::string source = from + "/" + name;
+        const std::string target = to + "/" + name;
+        struct stat there{}, mine{};
+        if (::lstat(target.c_str(), &there) != 0) {
+            if (::rename(source.c_str(), target.c_str()) != 0) return fail(system_error("move", source));
+        } else if (S_ISDIR(there.st_mode) && ::lstat(source.c_str(), &mine) == 0 && S_ISDIR(mine.st_mode)) {
+            if (auto moved = move_missing(source, target); !moved) return moved;
+        }
+    }
+    return {};
+}
+
+Result<void> can_reach(const std::string& folder, const UserAccount& account) {
+    for (auto slash = folder.rfind('/'); slash != std::string::npos && slash > 0; slash = folder.rfind('/', slash - 1)) {
+        const std::string above = folder.substr(0, slash);
+        struct stat st{};
+        if (::stat(above.c_str(), &st) != 0) return fail(system_error("stat", above));
+        const bool in_group = st.st_gid == account.gid || std::ranges::find(account.groups, st.st_gid) != account.groups.end();
+        const mode_t needed = st.st_uid == account.uid ? S_IXUSR : in_group ? S_IXGRP : S_IXOTH;
+        if (account.uid == 0 || (st.st_mode & needed) != 0) continue;
+        return fail(ErrorKind::invalid, "user " + (account.name.empty() ? std::to_string(account.uid) : account.name) +
+                                            " cannot reach the job's folder: " + above + " is closed to others on this machine");
+    }
+    return {};
+}
+
 Result<void> give_tree(const std::string& path, unsigned uid, unsigned gid) {
-    if (::lchown(path.c_str(), uid, gid) != 0) return fail(system_error("give to the user", path));
+    struct stat st{};
+    if (::lstat(path.c_str(), &st) != 0) return fail(system_error("stat", path));
+    const bool theirs = st.st_uid == uid && st.st_gid == gid;
+    if (!theirs && ::lchown(path.c_str(), uid, gid) != 0) return fail(system_error("give to the user", path));
     DIR* list = nullptr;
     {
         Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));

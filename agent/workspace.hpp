@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agent/descriptor.hpp"
+#include "agent/user_account.hpp"
 
 namespace gf::agent {
 
@@ -40,7 +41,13 @@ class Workspace {
 [[nodiscard]] std::string below(const std::string& folder, std::string_view path);
 /// Removes a tree without following links; true if nothing is left.
 bool remove_tree(const std::string& path);
-/// Gives a tree to a user, links themselves and not what they point to.
+/// Moves what is in `from` into `to` where that has nothing of the name; folders of one name are merged. Both lie on one
+/// file system, and nobody else is at work in them.
+Result<void> move_missing(const std::string& from, const std::string& to);
+/// Whether the modes of the folders above `folder` let the account through. Error: `invalid` with the first that does not.
+Result<void> can_reach(const std::string& folder, const UserAccount& account);
+/// Gives a tree to a user, links themselves and not what they point to. What is theirs already keeps its ctime, which
+/// programs order restored checkpoints by.
 Result<void> give_tree(const std::string& path, unsigned uid, unsigned gid);
 
 }  // namespace gf::agent

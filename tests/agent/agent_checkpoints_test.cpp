@@ -1,5 +1,6 @@
 // The agent's checkpoints and outputs, end to end: the real program against a daemon in memory.
 #include "agent_bench.hpp"
+#include "tests/skip.hpp"
 
 namespace gf::agent_test {
 namespace {
@@ -156,6 +157,7 @@ TEST_CASE("a checkpoint that could not be sent while the daemon was away is sent
     auto agent = bench.start();
     bench.enrolled();
     auto lease = lease_of("echo up; while [ ! -e go ]; do sleep 0.05; done; echo 1 > ckpt/f; exit 4");
+    lease.success_exit = {0, 4};
     lease.checkpoint.declared = true;
     lease.checkpoint.path = "ckpt";
     bench.daemon.send(lease);
@@ -174,6 +176,126 @@ TEST_CASE("a checkpoint that could not be sent while the daemon was away is sent
     REQUIRE(exited.has_value());
     CHECK(exited->exit_code == 4);
     bench.daemon.with([](DaemonState& s) { CHECK(s.manifests.size() == 1); });
+}
+
+TEST_CASE("a pipe in the trigger's place holds nothing up") {
+    Bench bench;
+    auto agent = bench.start();
+    bench.enrolled();
+    auto lease = lease_of("mkfifo ckpt/save.now; echo 1 > ckpt/state; trap 'exit 0' TERM; echo up; while :; do sleep 0.02; done");
+    lease.checkpoint.declared = true;
+    lease.checkpoint.path = "ckpt";
+    lease.checkpoint.trigger_touch = "ckpt/save.now";
+    bench.daemon.send(lease);
+    REQUIRE(bench.log_has("up"));
+    bench.daemon.send(ap::CheckpointNow{.attempt = "att_1"});
+    CHECK(bench.daemon.wait([](const DaemonState& s) { return s.manifests.size() == 1; }, 20));
+    bench.daemon.send(ap::Stop{.attempt = "att_1", .reason = "hold", .checkpoint = true});
+    CHECK(bench.exited("att_1", 20).has_value());
+}
+
+TEST_CASE("a checkpoint of the whole folder comes back with the code that it left out") {
+    Bench bench;
+    TemporaryFolder source;
+    fs::create_directories(source.path() + "/src/pkg");
+    std::ofstream(source.path() + "/src/run.sh") << "cat pkg/data state; echo new > state; exit 3\n";
+    std::ofstream(source.path() + "/src/pkg/data") << "code\n";
+    std::ofstream(source.path() + "/src/state") << "initial\n";
+    REQUIRE(std::system(("tar -C " + source.path() + "/src -cf " + source.path() + "/code.tar .").c_str()) == 0);
+    std::ifstream file(source.path() + "/code.tar", std::ios::binary);
+    const std::string blob((std::istreambuf_iterator<char>(file)), {});
+    const auto hash = checkpoints::sha256(blob).hex();
+    bench.daemon.with([&](DaemonState& s) { s.blobs[hash] = blob; });
+    auto agent = bench.start();
+    bench.enrolled();
+    auto lease = lease_of("sh run.sh");
+    lease.code_sha256 = hash;
+    lease.success_exit = {0, 3};
+    lease.checkpoint.declared = true;
+    lease.checkpoint.path = ".";
+    lease.checkpoint.exclude = {"*.sh", "data"};
+    bench.daemon.send(lease);
+    REQUIRE(bench.exited().has_value());
+    CHECK(bench.log() == "code\ninitial\n");
+    lease.attempt = "att_2";
+    lease.number = 2;
+    lease.generation = 1;
+    bench.daemon.send(lease);
+    const auto exited = bench.exited("att_2");
+    REQUIRE(exited.has_value());
+    CHECK(exited->exit_code == 3);
+    CHECK(bench.log("att_2") == "code\nnew\n");
+}
+
+TEST_CASE("restored files keep their order for another user too") {
+    if (::getuid() != 0) {
+        gf::test::skip("dropping to another user needs root");
+        return;
+    }
+    Bench bench;
+    fs::permissions(bench.folder.path(), fs::perms(0755));
+    auto agent = bench.start();
+    bench.enrolled();
+    // Large enough that the kernel's clock for files ticks between one and the next.
+    auto lease = lease_of("for n in 3 1 2; do head -c 8000000 /dev/urandom > ckpt/m-$n; sleep 0.02; done");
+    lease.user = "nobody";
+    lease.checkpoint.declared = true;
+    lease.checkpoint.path = "ckpt";
+    bench.daemon.send(lease);
+    REQUIRE(bench.exited().has_value());
+    lease.attempt = "att_2";
+    lease.number = 2;
+    lease.generation = 1;
+    lease.run = "cd ckpt && stat -c '%U %n' $(ls -tcr)";
+    bench.daemon.send(lease);
+    REQUIRE(bench.exited("att_2").has_value());
+    CHECK(bench.log("att_2") == "nobody m-3\nnobody m-1\nnobody m-2\n");
+}
+
+TEST_CASE("an output that is a link is published as what it leads to, or is told") {
+    Bench bench;
+    auto agent = bench.start();
+    bench.enrolled();
+    auto lease = lease_of("mkdir real; echo result > real/r.txt; ln -s /etc/hostname real/foreign; rm -rf results; ln -s $PWD/real results");
+    lease.outputs = {{.from = "results", .to = ""}};
+    bench.daemon.send(lease);
+    auto exited = bench.exited();
+    REQUIRE(exited.has_value());
+    CHECK(exited->reason.empty());
+    bench.daemon.with([](DaemonState& s) {
+        REQUIRE(s.outputs.size() == 1);
+        const auto manifest = checkpoints::decode_manifest(s.outputs[0]);
+        REQUIRE(manifest.has_value());
+        REQUIRE(manifest->files.size() == 1);
+        CHECK(manifest->files[0].path == "results/r.txt");
+        const auto told = last<ap::Preparing>(s);
+        REQUIRE(told.has_value());
+        CHECK(told->detail.find("1 links") != std::string::npos);
+        CHECK(told->detail.find("results/foreign") != std::string::npos);
+    });
+    auto outside = lease_of("rm -rf results; ln -s /etc results");
+    outside.attempt = "att_2";
+    outside.number = 2;
+    outside.outputs = lease.outputs;
+    bench.daemon.send(outside);
+    exited = bench.exited("att_2");
+    REQUIRE(exited.has_value());
+    CHECK(exited->reason == "output_failed");
+    CHECK(exited->detail.find("\"results\" is a link") != std::string::npos);
+}
+
+TEST_CASE("a torn file is no checkpoint when the shell outlives the trainer that was killed") {
+    Bench bench;
+    auto agent = bench.start();
+    bench.enrolled();
+    auto lease = lease_of("sh -c 'while :; do head -c 100000 /dev/zero >> ckpt/model.pt; sleep 0.02; done' & sleep 0.5; kill -9 $!; wait $!; exit 137");
+    lease.checkpoint.declared = true;
+    lease.checkpoint.path = "ckpt";
+    bench.daemon.send(lease);
+    const auto exited = bench.exited();
+    REQUIRE(exited.has_value());
+    CHECK(exited->exit_code == 137);
+    bench.daemon.with([](DaemonState& s) { CHECK(s.manifests.empty()); });
 }
 
 }  // namespace

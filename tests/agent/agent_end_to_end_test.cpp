@@ -367,6 +367,18 @@ TEST_CASE("code is fetched, checked and unpacked before the command runs") {
     REQUIRE(exited.has_value());
     CHECK(exited->reason == "setup");
     CHECK_FALSE(exited->exit_code.has_value());
+
+    const std::string rubbish(1000, 'r');
+    const auto rubbish_hash = checkpoints::sha256(rubbish).hex();
+    bench.daemon.with([&](DaemonState& s) { s.blobs[rubbish_hash] = rubbish; });
+    auto no_archive = lease_of("true");
+    no_archive.attempt = "att_3";
+    no_archive.number = 3;
+    no_archive.code_sha256 = rubbish_hash;
+    bench.daemon.send(no_archive);
+    const auto refused = bench.exited("att_3");
+    REQUIRE(refused.has_value());
+    CHECK(refused->reason == "spec");
 }
 
 TEST_CASE("SIGTERM to the agent is a notice: the daemon hears of it, the job saves, the agent goes") {
@@ -413,6 +425,57 @@ TEST_CASE("without a word from the daemon the job is stopped and the agent ends"
     CHECK(exited->reason == "dead_man");
 }
 
+TEST_CASE("a daemon that refuses the machine is no word from the daemon") {
+    Bench bench;
+    bench.daemon.with([](DaemonState& s) {
+        s.welcome_message.heartbeat_ms = 50;
+        s.welcome_message.dead_man_ms = 3'000;
+    });
+    auto agent = bench.start();
+    bench.enrolled();
+    bench.daemon.send(lease_of("echo up; while :; do echo more; sleep 0.1; done"));
+    REQUIRE(bench.log_has("up"));
+    bench.daemon.with([](DaemonState& s) { s.refuse_sessions = s.refuse_enrolments = true; });
+    bench.daemon.cut();
+    CHECK(eventually([&] { return agent.child("gpuferry-keeper") <= 0; }, 40));
+    bench.daemon.with([](DaemonState& s) { s.refuse_sessions = s.refuse_enrolments = false; });
+    const auto exited = bench.exited();
+    REQUIRE(exited.has_value());
+    CHECK(exited->reason == "dead_man");
+}
+
+TEST_CASE("a worker that dies just after an attempt's end does not run it again") {
+    for (const bool fails : {false, true}) {
+        CAPTURE(fails);
+        Bench bench;
+        const std::string runs = bench.folder.path() + "/runs";
+        auto agent = bench.start();
+        bench.enrolled();
+        for (int number = 1; number <= 4; ++number) {
+            auto lease = lease_of("echo x >> " + runs);
+            lease.attempt = "att_" + std::to_string(number);
+            lease.number = number;
+            if (fails) lease.checkpoint.path = "../elsewhere";
+            bench.daemon.send(lease);
+            REQUIRE(bench.exited(lease.attempt).has_value());
+            const pid_t worker = agent.child("gpuferry-worker");
+            ::kill(worker, SIGKILL);
+            std::size_t hellos = 0;
+            bench.daemon.with([&](DaemonState& s) { hellos = s.hellos.size(); });
+            REQUIRE(bench.daemon.wait([&](const DaemonState& s) { return s.hellos.size() > hellos; }));
+            bench.daemon.with([&](DaemonState& s) { CHECK(s.hellos.back().attempt == lease.attempt); });
+        }
+        std::ifstream file(runs);
+        const std::string lines((std::istreambuf_iterator<char>(file)), {});
+        CHECK(lines == (fails ? "" : "x\nx\nx\nx\n"));
+        bench.daemon.with([](DaemonState& s) {
+            int starts = 0;
+            for (const auto& m : s.messages) starts += std::holds_alternative<ap::Started>(m.body) ? 1 : 0;
+            CHECK(starts <= 4);
+        });
+    }
+}
+
 TEST_CASE("output beyond the quota keeps head and tail and tells the gap") {
     Bench bench;
     auto agent = bench.start();
@@ -447,7 +510,7 @@ TEST_CASE("GPU memory that ran out is told from other failures, in colour too") 
     CHECK(exited->exit_code == 1);
 }
 
-TEST_CASE("a user of the image can be named, and a wrong one is a failed set-up") {
+TEST_CASE("a user of the image can be named, and a wrong one is a fault of the spec") {
     if (::getuid() != 0) {
         gf::test::skip("dropping to another user needs root");
         return;
@@ -468,9 +531,19 @@ TEST_CASE("a user of the image can be named, and a wrong one is a failed set-up"
     wrong.number = 2;
     wrong.user = "no-such-user";
     bench.daemon.send(wrong);
-    const auto exited = bench.exited("att_2");
+    auto exited = bench.exited("att_2");
     REQUIRE(exited.has_value());
-    CHECK(exited->reason == "setup");
+    CHECK(exited->reason == "spec");
+
+    // A folder that the user cannot get into is told as what it is, not as a command that fails oddly.
+    fs::permissions(bench.folder.path(), fs::perms(0700));
+    lease.attempt = "att_3";
+    lease.number = 3;
+    bench.daemon.send(lease);
+    exited = bench.exited("att_3");
+    REQUIRE(exited.has_value());
+    CHECK(exited->reason == "spec");
+    CHECK(exited->detail.find("user nobody cannot reach the job's folder: " + bench.folder.path()) != std::string::npos);
 }
 
 }  // namespace

@@ -186,6 +186,10 @@ struct FakeDaemon::Impl {
     bool enrol(const Request& request, Response& response) {
         const auto asked = ap::decode_enrol_request(request.body());
         const std::lock_guard lock(mutex);
+        if (state.refuse_enrolments) {
+            response.result(http::status::unauthorized);
+            return true;
+        }
         if (!asked || asked->enrol != "enrol-token") {
             response.result(http::status::forbidden);
             return true;

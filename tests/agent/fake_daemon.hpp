@@ -45,6 +45,7 @@ struct DaemonState {
 
     // Faults, set by the test.
     bool refuse_sessions{false};               // 401 to every token until the next enrolment
+    bool refuse_enrolments{false};             // 401, as for a machine without a row
     bool acknowledge{true};
     std::set<std::string> fenced;              // attempts that get 409
     int log_answers_lost{0};                   // bodies taken in, connection cut before the answer
