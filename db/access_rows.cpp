@@ -89,6 +89,20 @@ void put_meta(Connection& db, const PutMeta& change) {
     q.run();
 }
 
+std::vector<std::pair<std::string, std::string>> meta_with_prefix(Connection& db, const std::string& prefix) {
+    static constexpr char sql[] = "SELECT key, value FROM meta WHERE key >= ?1 AND key < ?2 ORDER BY key";
+    std::string after = prefix;
+    after.back() = static_cast<char>(after.back() + 1);
+    Query q(db, sql);
+    q.bind(prefix, after);
+    std::vector<std::pair<std::string, std::string>> found;
+    while (q.step()) {
+        std::string key(q.take_text());
+        found.emplace_back(std::move(key), std::string(q.take_text()));
+    }
+    return found;
+}
+
 std::optional<std::string> meta_value(Connection& db, const std::string& key) {
     static constexpr char sql[] = "SELECT value FROM meta WHERE key = ?1";
     Query q(db, sql);

@@ -48,6 +48,15 @@ void set_checkpoint_state(Connection& db, const SetCheckpointState& change) {
                          std::to_string(change.generation) + " to become '" + std::string(text(change.state)) + "'");
 }
 
+void prune_checkpoints(Connection& db, const PruneCheckpoints& change) {
+    static constexpr char sql[] =
+        "UPDATE checkpoints SET state = 'pruned', detail = 'retention' WHERE task = ?1 AND state = 'whole' AND generation <= "
+        "(SELECT generation FROM checkpoints WHERE task = ?1 AND state = 'whole' ORDER BY generation DESC LIMIT 1 OFFSET ?2)";
+    Query q(db, sql);
+    q.bind(change.task, change.keep);
+    q.run();
+}
+
 std::vector<CheckpointRecord> checkpoints_of_job(Connection& db, const JobId& job) {
     static const std::string sql =
         std::string("SELECT ") + kColumns + " FROM checkpoints WHERE job = ?1 ORDER BY task, generation";

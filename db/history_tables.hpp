@@ -13,6 +13,7 @@ namespace gf::db {
 void insert_checkpoint(Connection& db, const CheckpointRecord& row);
 /// Aborts when there is no such generation.
 void set_checkpoint_state(Connection& db, const SetCheckpointState& change);
+void prune_checkpoints(Connection& db, const PruneCheckpoints& change);
 /// By task, oldest generation first.
 [[nodiscard]] std::vector<CheckpointRecord> checkpoints_of_job(Connection& db, const JobId& job);
 /// `at_most` 0 = no upper bound.
@@ -51,6 +52,8 @@ void put_token(Connection& db, const TokenRecord& row);
 [[nodiscard]] std::optional<TokenRecord> token_by_hash(Connection& db, const std::string& sha256);
 
 void put_meta(Connection& db, const PutMeta& change);
+/// Keys that begin with `prefix`, and their values, in order.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> meta_with_prefix(Connection& db, const std::string& prefix);
 [[nodiscard]] std::optional<std::string> meta_value(Connection& db, const std::string& key);
 
 }  // namespace gf::db

@@ -22,14 +22,14 @@ inline constexpr char kTaskColumns[] =
     "tasks.id, tasks.job, tasks.place, tasks.state, tasks.reason, tasks.attempt, tasks.generation, tasks.step, "
     "tasks.spot_lost, tasks.host_fault, tasks.start_timeout, tasks.gpu_oom, tasks.host_oom, tasks.no_progress, "
     "tasks.user_error, tasks.without_progress, tasks.not_before, tasks.vram_above, tasks.ran, tasks.waiting_since, "
-    "tasks.priority, tasks.created_at";
+    "tasks.priority, tasks.created_at, tasks.memory_above";
 
 template <class Row, class Use>
 void task_fields(Row& r, Use use) {
     auto& n = r.retries;
     use(r.id, r.job, r.index, r.state, r.reason, r.attempt, r.generation, r.step, n.spot_lost, n.host_fault,
         n.start_timeout, n.gpu_oom, n.host_oom, n.no_progress, n.user_error, n.without_progress, r.not_before,
-        r.vram_above, r.ran, r.waiting_since, r.priority, r.created_at);
+        r.vram_above, r.ran, r.waiting_since, r.priority, r.created_at, r.memory_above);
 }
 
 inline void read_job(Query& q, JobRecord& row) {

@@ -15,13 +15,13 @@ constexpr int kPageMax = 10'000;
 constexpr char kColumns[] =
     "id, tag, provider, state, reason, provider_id, job, task, attempt, disk, image, bid, rate, call_seq, call, "
     "call_began, call_ended, absences, destroy_tries, read_alive, watch, created_at, ready_at, destroy_since, gone_at, "
-    "idle_since, boot_id, agent_detail, offer";
+    "idle_since, boot_id, agent_detail, seen_at, offer";
 
 template <class Row, class Use>
 void fields_before_offer(Row& r, Use use) {
     use(r.id, r.tag, r.provider, r.state, r.reason, r.provider_id, r.job, r.task, r.attempt, r.disk, r.image, r.bid,
         r.rate, r.call_seq, r.call, r.call_began, r.call_ended, r.absences, r.destroy_tries, r.read_alive, r.watch,
-        r.created_at, r.ready_at, r.destroy_since, r.gone_at, r.idle_since, r.boot_id, r.agent_detail);
+        r.created_at, r.ready_at, r.destroy_since, r.gone_at, r.idle_since, r.boot_id, r.agent_detail, r.seen_at);
 }
 
 void read_row(Query& q, MachineRecord& row) {
@@ -37,7 +37,7 @@ void read_row(Query& q, MachineRecord& row) {
 void insert_machine(Connection& db, const MachineRecord& row) {
     static const std::string sql = std::string("INSERT INTO machines (") + kColumns +
                                    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, "
-                                   "?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)";
+                                   "?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)";
     const auto offer = offer_json(row.offer);
     Query q(db, sql.c_str());
     fields_before_offer(row, [&](const auto&... f) { q.bind(f..., offer); });
@@ -50,7 +50,7 @@ void update_machine(Connection& db, const MachineRecord& row, MachineState was) 
         "attempt = ?9, disk = ?10, image = ?11, bid = ?12, rate = ?13, call_seq = ?14, call = ?15, call_began = ?16, "
         "call_ended = ?17, absences = ?18, destroy_tries = ?19, read_alive = ?20, watch = ?21, created_at = ?22, "
         "ready_at = ?23, destroy_since = ?24, gone_at = ?25, idle_since = ?26, boot_id = ?27, agent_detail = ?28, "
-        "offer = ?29 WHERE id = ?1 AND state = ?30";
+        "seen_at = ?29, offer = ?30 WHERE id = ?1 AND state = ?31";
     const auto offer = offer_json(row.offer);
     Query q(db, sql);
     fields_before_offer(row, [&](const auto&... f) { q.bind(f..., offer, was); });

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <map>
 #include <string>
 #include <variant>
 
@@ -59,6 +61,7 @@ struct Apply {
     void operator()(const PutLedger& c) const { put_ledger(db, c.row); }
     void operator()(const PutCheckpoint& c) const { insert_checkpoint(db, c.row); }
     void operator()(const SetCheckpointState& c) const { set_checkpoint_state(db, c); }
+    void operator()(const PruneCheckpoints& c) const { prune_checkpoints(db, c); }
     void operator()(const PutOutput& c) const { put_output(db, c.row); }
     void operator()(const AddEvent& c) const { insert_event(db, c.row, ++seq); }
     void operator()(const PutAlert& c) const { put_alert(db, c.row); }
@@ -106,12 +109,14 @@ std::string largest_id_body(Connection& db) {
     return largest;
 }
 
-bool is_empty(Connection& db) {
-    static constexpr char sql[] =
-        "SELECT NOT EXISTS (SELECT 1 FROM jobs) AND NOT EXISTS (SELECT 1 FROM machines) "
-        "AND NOT EXISTS (SELECT 1 FROM events)";
-    Query q(db, sql);
-    return q.step() && q.take_integer() == 1;
+std::map<std::string, Instant> listed_providers(Connection& db) {
+    std::map<std::string, Instant> listed;
+    for (const auto& [key, value] : meta_with_prefix(db, kListedPrefix)) {
+        std::int64_t at = 0;
+        const auto [end, failed] = std::from_chars(value.data(), value.data() + value.size(), at);
+        if (failed == std::errc{}) listed[key.substr(std::size(kListedPrefix) - 1)] = instant_of(at);
+    }
+    return listed;
 }
 
 int note_wal_pages(void* pages, sqlite3*, const char*, int now_in_log) {
@@ -204,7 +209,7 @@ Result<LiveRows> SqliteStore::load_live() {
                 if (state == JobState::queued) live.queued_jobs = count;
             live.last_id_body = largest_id_body(db);
             if (const auto newest = newest_event(db)) live.last_commit = newest->at;
-            live.fresh = is_empty(db);
+            live.listed = listed_providers(db);
         });
         return live;
     });

@@ -1,6 +1,7 @@
 // The store: the truth of everything. One writer (the runtime's core thread) commits batches; readers have their own
 // read-only connections and may run on other threads. The only SQL in the tree is behind this interface.
 #pragma once
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,7 +24,7 @@ struct LiveRows {
     std::int64_t queued_jobs{0};
     std::string last_id_body;                 // largest id body in the store, so that new ids sort after it
     std::optional<Instant> last_commit;       // `at` of the newest event
-    bool fresh{false};                        // the store was created just now (empty)
+    std::map<std::string, Instant> listed;    // per provider: when its last good listing that was taken in began
 };
 
 /// A queued task with what is needed to place it.
@@ -87,6 +88,9 @@ struct PrunePolicy {
     Millis idempotency{std::chrono::hours{24}};
     int rows_max{1000};                              // per kind and call: the writer is blocked meanwhile
 };
+
+/// Meta key under which the core keeps when a provider's last good listing began (milliseconds): `LiveRows::listed`.
+inline constexpr char kListedPrefix[] = "listed/";
 
 class Store {
  public:

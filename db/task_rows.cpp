@@ -13,8 +13,8 @@ void insert_task(Connection& db, const TaskRecord& row) {
     static constexpr char sql[] =
         "INSERT INTO tasks (id, job, place, state, reason, attempt, generation, step, spot_lost, host_fault, "
         "start_timeout, gpu_oom, host_oom, no_progress, user_error, without_progress, not_before, vram_above, ran, "
-        "waiting_since, priority, created_at) "
-        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)";
+        "waiting_since, priority, created_at, memory_above) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)";
     Query q(db, sql);
     task_fields(row, [&](const auto&... f) { q.bind(f...); });
     q.run();
@@ -24,8 +24,8 @@ void update_task(Connection& db, const TaskRecord& row, TaskState was) {
     static constexpr char sql[] =
         "UPDATE tasks SET state = ?4, reason = ?5, attempt = ?6, generation = ?7, step = ?8, spot_lost = ?9, "
         "host_fault = ?10, start_timeout = ?11, gpu_oom = ?12, host_oom = ?13, no_progress = ?14, user_error = ?15, "
-        "without_progress = ?16, not_before = ?17, vram_above = ?18, ran = ?19, waiting_since = ?20, priority = ?21 "
-        "WHERE id = ?1 AND state = ?23";
+        "without_progress = ?16, not_before = ?17, vram_above = ?18, ran = ?19, waiting_since = ?20, priority = ?21, "
+        "memory_above = ?23 WHERE id = ?1 AND state = ?24";
     Query q(db, sql);
     task_fields(row, [&](const auto&... f) { q.bind(f...); });
     q.bind(was);

@@ -61,6 +61,7 @@ struct TaskRecord {
     RetryCounts retries;
     std::optional<Instant> not_before;    // back-off
     std::optional<Bytes> vram_above;      // after gpu_oom: more than this per GPU
+    std::optional<Bytes> memory_above;    // after host_oom: more main memory than this
     Millis ran{0};                        // run time of ended attempts, for limits.duration
     Instant waiting_since;                // for limits.wait
     int priority{50};
@@ -109,6 +110,7 @@ struct MachineRecord {
     int absences{0};                      // trusted listings without it, after call_ended
     int destroy_tries{0};
     bool read_alive{false};               // a read, a listing or its agent has shown it alive at least once
+    std::optional<Instant> seen_at;       // when one of them last did; the stored value may be minutes old
     bool watch{false};                    // outcome never established: destroyed if it ever shows up
     Instant created_at;
     std::optional<Instant> ready_at;
@@ -228,6 +230,8 @@ struct PutMachine { MachineRecord row; std::optional<MachineState> was; };
 struct PutReservation { ReservationRecord row; };                          // upsert by machine
 struct PutLedger { LedgerRecord row; };                                    // upsert by (machine, number)
 struct PutCheckpoint { CheckpointRecord row; };                            // insert; unique (task, generation)
+/// Retention: of the whole generations the newest `keep` stay `whole`, the others become `pruned`.
+struct PruneCheckpoints { TaskId task; int keep{1}; };
 struct SetCheckpointState { TaskId task; std::int64_t generation{0}; CheckpointState state{}; std::string detail; };
 struct PutOutput { OutputRecord row; };                                    // upsert by task
 struct AddEvent { EventRecord row; };
@@ -238,7 +242,7 @@ struct PutToken { TokenRecord row; };
 struct PutMeta { std::string key; std::string value; };
 
 using RowChange = std::variant<PutJob, PutTask, PutAttempt, PutMachine, PutReservation, PutLedger, PutCheckpoint,
-                               SetCheckpointState, PutOutput, AddEvent, PutAlert, AddIdempotency, PutDecision,
+                               SetCheckpointState, PruneCheckpoints, PutOutput, AddEvent, PutAlert, AddIdempotency, PutDecision,
                                PutToken, PutMeta>;
 
 }  // namespace gf

@@ -248,7 +248,13 @@ Verdict cpus(const Fit& fit) {
 }
 
 Verdict memory(const Fit& fit) {
-    return at_least(fit, "memory", fit.offer.memory, fit.spec.resources.memory, bytes_text);
+    if (auto low = at_least(fit, "memory", fit.offer.memory, fit.spec.resources.memory, bytes_text)) return low;
+    const auto& above = fit.task.memory_above;
+    if (!above || (fit.offer.memory && *fit.offer.memory > *above)) return std::nullopt;
+    return refuse(fit, "memory_above", [&] {
+        return (fit.offer.memory ? bytes_text(*fit.offer.memory) : std::string("memory that is not told")) +
+               " is no more than the " + bytes_text(*above) + " that ran out";
+    });
 }
 
 Verdict disk(const Fit& fit) {

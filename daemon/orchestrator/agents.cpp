@@ -1,6 +1,7 @@
 // What the agents say. Applying a message twice changes nothing: each handler looks at the state that is there.
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "daemon/orchestrator/step.hpp"
 
@@ -16,6 +17,13 @@ struct overloaded : Ts... {
 /// Marketing class against what a card reports: a "24 GB" card reports 22.5 to 24 GiB.
 bool memory_as_offered(Bytes offered, std::int64_t found) { return found >= offered.count * 95 / 100; }
 
+/// Main memory as the machine check noted it.
+std::optional<Bytes> memory_found(const std::string& agent_detail) {
+    const auto found = nlohmann::json::parse(agent_detail, nullptr, false);
+    const std::int64_t bytes = found.is_object() ? found.value("memory", std::int64_t{0}) : 0;
+    return bytes > 0 ? std::optional(Bytes{bytes}) : std::nullopt;
+}
+
 }  // namespace
 
 void Step::on(const AgentConnected& e, const StoredRows&) {
@@ -27,15 +35,11 @@ void Step::on(const AgentConnected& e, const StoredRows&) {
     }
     LiveMachine& machine = found->second;
     machine.connected = true;
-    machine.last_heard = now_;
-    if (machine.unreachable) {
-        machine.unreachable = false;
-        history({.at = now_, .kind = "machine_reachable", .job = machine.row.job, .machine = machine.row.id,
-                 .reason = "agent_back"});
-    }
+    heard(machine);
     if (machine.row.boot_id != e.boot_id) {
         const bool restarted = !machine.row.boot_id.empty();
         machine.row.read_alive = true;  // its agent's word is as good a sight of it as the provider's
+        machine.row.seen_at = machine.seen_saved = now_;
         machine.row.boot_id = e.boot_id;
         machine.checked = false;
         machine.first_hello = now_;
@@ -71,7 +75,7 @@ void Step::on(const AgentSaid& e, const StoredRows&) {
     if (found == w_.machines.end()) return;
     LiveMachine& machine = found->second;
     if (machine.row.boot_id != e.message.boot_id) return;  // a fenced older session
-    machine.last_heard = now_;
+    heard(machine);
     const MachineId id = machine.row.id;
     LiveTask* task = holds_current(machine) ? task_of(machine) : nullptr;
     const auto mine = [&](const std::string& attempt) { return task && task->attempt->id.get() == attempt; };
@@ -142,7 +146,6 @@ std::string Step::check_machine(const LiveMachine& machine, const JobSpec* spec,
 void Step::hello(LiveMachine& machine, const ap::Hello& m) {
     LiveTask* task = holds_current(machine) ? task_of(machine) : nullptr;
     LiveJob* job = task ? job_of(*task) : nullptr;
-    machine.unreachable = false;
     if (!machine.checked) {
         const std::string trouble = check_machine(machine, job ? job->spec.get() : nullptr, m.report);
         nlohmann::json found = {{"gpus", nlohmann::json::array()}, {"cuda_probe", m.report.cuda_probe},
@@ -166,17 +169,8 @@ void Step::hello(LiveMachine& machine, const ap::Hello& m) {
         machine.checked = true;
         save(machine);
     }
-    // An agent that speaks runs in a container that runs: from here on the GPUs are billed, whatever the last listing said.
-    const LiveProvider* from = provider(machine.row.provider);
-    if (from && from->capabilities.gpu_free_while_booting && machine.ledger && machine.ledger->gpu_rate.micros == 0 &&
-        machine.row.state == MachineState::booting)
-        open_ledger(machine, now_, machine.row.offer.gpu_rate, machine.ledger->disk_rate, true);
-    if (machine.row.state == MachineState::booting || machine.row.state == MachineState::lost ||
-        machine.row.state == MachineState::interrupted) {
-        machine.row.ready_at = now_;
-        move(machine, MachineState::ready, "agent_enrolled");
-    }
-    if (machine.row.provider_id.empty() && machine.row.state != MachineState::ready) return;
+    if (machine.row.provider_id.empty()) return;  // nobody has told its id yet; `adopt` goes on from here
+    agent_is_there(machine);
     if (!task) {
         // It works for nobody now. If it still runs something, that has lost its right.
         if (!m.attempt.empty()) send(machine, ap::Stop{.attempt = m.attempt, .reason = "fenced", .checkpoint = false});
@@ -186,13 +180,40 @@ void Step::hello(LiveMachine& machine, const ap::Hello& m) {
         }
         return;
     }
-    if (!task->stop_reason.empty() && task->stop_sent) {
-        send(machine, ap::Stop{.attempt = task->attempt->id.get(), .reason = task->stop_reason,
-                               .checkpoint = task->stop_reason != "cancelled"});
+    if (!task->stop_reason.empty()) {
+        if (task->stop_sent)
+            send(machine, ap::Stop{.attempt = task->attempt->id.get(), .reason = task->stop_reason,
+                                   .checkpoint = task->stop_reason != "cancelled"});
+        else if (job)
+            stop_job(*job, *task, std::string(task->stop_reason));
         return;
     }
+    // Without its spec nothing can be leased; what runs already runs on, and `drive_task` ends what has not begun.
+    if (!job || !job->spec) return;
     // An attempt that has exited there is told by its own message; everything else gets the lease (again).
     if (m.attempt != task->attempt->id.get() || m.attempt_state != "exited") lease(machine);
+}
+
+void Step::heard(LiveMachine& machine) {
+    machine.last_heard = now_;
+    seen_alive(machine, now_);
+    if (!std::exchange(machine.unreachable, false)) return;
+    machine.row.reason = "agent_back";
+    save(machine);
+    history({.at = now_, .kind = "machine_reachable", .job = machine.row.job, .machine = machine.row.id, .reason = "agent_back"});
+}
+
+void Step::agent_is_there(LiveMachine& machine) {
+    // An agent that speaks runs in a container that runs: from here on the GPUs are billed, whatever the last listing said.
+    const LiveProvider* from = provider(machine.row.provider);
+    if (from && from->capabilities.gpu_free_while_booting && machine.ledger && machine.ledger->gpu_rate.micros == 0 &&
+        machine.row.state == MachineState::booting)
+        open_ledger(machine, now_, machine.row.offer.gpu_rate, machine.ledger->disk_rate, true);
+    if (machine.row.state != MachineState::booting && machine.row.state != MachineState::lost &&
+        machine.row.state != MachineState::interrupted)
+        return;
+    machine.row.ready_at = now_;
+    move(machine, MachineState::ready, "agent_enrolled");
 }
 
 void Step::lease(LiveMachine& machine) {
@@ -215,6 +236,9 @@ void Step::lease(LiveMachine& machine) {
         Millis ran = task.row.ran;
         if (task.attempt->started_at) ran += now_ - *task.attempt->started_at;
         duration = std::max<std::int64_t>(1, wire(*spec.limits.duration - ran));
+        // The time that was reserved at the rent counted from then; what may run counts from now, and the machine must not end
+        // itself before its limit does.
+        if (machine.reservation && !task.attempt->started_at) reserve_until(machine, now_ + w_.settings.start + (*spec.limits.duration - ran) + tail(spec));
     }
     const std::int64_t reserved_end =
         spec.limits.duration && machine.reservation ? std::max<std::int64_t>(1, wire(machine.reservation->until - now_)) : 0;
@@ -227,7 +251,7 @@ void Step::lease(LiveMachine& machine) {
                                 1, wire(spec.checkpoint.every.value_or(w_.settings.checkpoint_every))),
                             .generation = task.row.generation, .step = task.row.step, .outputs = spec.outputs,
                             .progress_regex = spec.progress_regex, .progress_file = spec.progress_file,
-                            .success_product = spec.success_product, .duration_ms = duration,
+                            .success_exit = spec.success_exit, .success_product = spec.success_product, .duration_ms = duration,
                             .dead_man_ms = reserved_end, .log_bytes_max = 1LL << 30});
 }
 
@@ -262,13 +286,18 @@ void Step::exited(LiveMachine& machine, LiveTask& task, const ap::Exited& m) {
     if (detail.empty() && m.signal) detail = "killed by signal " + std::to_string(*m.signal);
     Cause cause = Cause::user_error;
     bool machine_is_fine = true;
-    if (m.reason == "duration") {
+    // The machine's own switch fires at the end of the reserved time, which is no earlier than that of the permitted time.
+    const bool over_time = m.reason == "dead_man" && job->spec && job->spec->limits.duration && task.attempt->started_at &&
+                           task.row.ran + (now_ - *task.attempt->started_at) >= *job->spec->limits.duration;
+    if (m.reason == "duration" || over_time) {
         end_attempt(task, Cause::duration, detail);
         finish(*job, task, TaskState::failed, JobState::failed, "duration", "limits.duration reached");
         release_machine(machine, "job_over", true);
         return;
     }
-    if (m.reason == "setup" || m.reason == "unwritable") {
+    if (m.reason == "spec") {
+        cause = Cause::user_error;  // no such user, a code archive that cannot be unpacked: the same on every machine
+    } else if (m.reason == "setup" || m.reason == "unwritable") {
         cause = Cause::start_timeout;
         machine_is_fine = false;
     } else if (m.reason == "dead_man" || m.reason == "stopped" || m.reason == "notice") {
@@ -284,6 +313,11 @@ void Step::exited(LiveMachine& machine, LiveTask& task, const ap::Exited& m) {
     }
     if (cause == Cause::gpu_oom && job->spec && job->spec->retry.gpu_oom_bigger && machine.row.offer.gpu.memory)
         task.row.vram_above = machine.row.offer.gpu.memory;
+    if (cause == Cause::host_oom) {
+        auto had = machine.row.offer.memory;
+        if (!had) had = memory_found(machine.row.agent_detail);
+        task.row.memory_above = std::max(task.row.memory_above, had);
+    }
     if (!machine_is_fine) cool(machine.row.offer, m.reason, true);
     end_attempt(task, cause, detail);
     recover(*job, task, cause, detail);

@@ -6,37 +6,32 @@
 namespace gf {
 namespace {
 
-constexpr std::size_t kRecentKeys = 20'000;
 constexpr std::int64_t kQueueSmall = 64;  // beyond one page, submissions do not start a placement pass of their own
 
-std::string job_json(const JobRecord& job) {
-    return nlohmann::json{{"id", job.id.get()},
+std::string job_json(const JobRecord& job, bool repeated = false) {
+    nlohmann::json body{{"id", job.id.get()},
                           {"name", job.name},
                           {"kind", text(job.kind)},
                           {"project", job.project},
                           {"state", text(job.state)},
                           {"reason", job.reason},
                           {"attempts", job.attempts},
-                          {"created_at", rfc3339(job.created_at)}}
-        .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+                          {"created_at", rfc3339(job.created_at)}};
+    if (repeated) body["repeated"] = true;
+    return body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace
 
 void Step::on(const SubmitJob& e, const StoredRows& rows) {
     GF_ASSERT(e.spec != nullptr);
-    const std::pair key{e.principal, e.idempotency_key};
-    if (!e.idempotency_key.empty()) {
-        std::optional<IdempotencyRecord> earlier = rows.idempotency;
-        if (const auto recent = w_.recent_keys.find(key); recent != w_.recent_keys.end()) earlier = recent->second;
-        if (earlier) {
-            if (earlier->body_sha256 != e.body_sha256)
-                return refuse(e.request, 422,
-                              Error{.kind = ErrorKind::conflict,
-                                    .message = "this Idempotency-Key was used with another body", .field = "Idempotency-Key"});
-            return reply(e.request, 201, nlohmann::json{{"id", earlier->job.get()}, {"repeated", true}}.dump(),
-                         "/v1/jobs/" + earlier->job.get());
-        }
+    if (const auto& earlier = rows.idempotency) {
+        if (earlier->body_sha256 != e.body_sha256)
+            return refuse(e.request, 422,
+                          Error{.kind = ErrorKind::conflict,
+                                .message = "this Idempotency-Key was used with another body", .field = "Idempotency-Key"});
+        GF_ASSERT(rows.job && rows.job->id == earlier->job);
+        return reply(e.request, 201, job_json(*rows.job, true), "/v1/jobs/" + earlier->job.get());
     }
     JobRecord job{.id = JobId{w_.ids.make("job_", now_)}, .name = e.spec->name, .kind = e.spec->kind,
                   .project = e.spec->project, .state = JobState::queued, .reason = "submitted", .detail = {},
@@ -50,17 +45,9 @@ void Step::on(const SubmitJob& e, const StoredRows& rows) {
     out_.rows.push_back(PutJob{job, std::nullopt});
     out_.rows.push_back(PutTask{task, std::nullopt});
     history({.at = now_, .kind = "job_state", .job = job.id, .state = "queued", .reason = "submitted", .detail = e.principal});
-    if (!e.idempotency_key.empty()) {
-        IdempotencyRecord record{.principal = e.principal, .key = e.idempotency_key, .body_sha256 = e.body_sha256,
-                                 .job = job.id, .created_at = now_};
-        out_.rows.push_back(AddIdempotency{record});
-        w_.recent_keys.emplace(key, std::move(record));
-        w_.recent_key_order.push_back(key);
-        if (w_.recent_key_order.size() > kRecentKeys) {
-            w_.recent_keys.erase(w_.recent_key_order.front());
-            w_.recent_key_order.pop_front();
-        }
-    }
+    if (!e.idempotency_key.empty())
+        out_.rows.push_back(AddIdempotency{{.principal = e.principal, .key = e.idempotency_key, .body_sha256 = e.body_sha256,
+                                            .job = job.id, .created_at = now_}});
     ++w_.queued_jobs;
     if (w_.queued_jobs <= kQueueSmall) w_.queue_dirty = true;
     reply(e.request, 201, job_json(job), "/v1/jobs/" + job.id.get());
@@ -143,6 +130,7 @@ void Step::on(const CommandMachine& e, const StoredRows& rows) {
                           Error{.kind = ErrorKind::conflict,
                                 .message = "only an orphan can be adopted; this machine is " + std::string(text(machine.row.state))});
         move(machine, MachineState::booting, "adopted");
+        reserve_rolling(machine);
         return reply(e.request, 200, R"({"state":"booting"})");
     }
     if (machine.row.state == MachineState::gone) return reply(e.request, 200, R"({"state":"gone"})");

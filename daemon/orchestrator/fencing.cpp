@@ -38,6 +38,11 @@ void Step::on(const CheckpointOffered& e, const StoredRows& rows) {
     task->row.generation = generation;
     task->row.step = e.step;
     task->row.retries.without_progress = 0;
+    if (!task->attempt) {
+        // It came from a machine that was kept for it: nothing is left to wait for.
+        task->row.not_before.reset();
+        w_.queue_dirty = true;
+    }
     task->last_manifest = e.manifest_sha256;
     task->last_manifest_generation = generation;
     save(*task);
@@ -48,9 +53,7 @@ void Step::on(const CheckpointOffered& e, const StoredRows& rows) {
     history({.at = now_, .kind = "checkpoint", .job = task->row.job, .task = task->row.id, .attempt = task->row.attempt,
              .machine = machine.row.id, .state = "committed", .reason = "generation " + std::to_string(generation),
              .detail = "step " + std::to_string(e.step) + ", " + bytes_text(e.size)});
-    const std::int64_t oldest_kept = generation - (job->spec ? job->spec->checkpoint.keep : 3);
-    if (oldest_kept >= 1)
-        out_.rows.push_back(SetCheckpointState{task->row.id, oldest_kept, CheckpointState::pruned, "retention"});
+    out_.rows.push_back(PruneCheckpoints{task->row.id, job->spec ? job->spec->checkpoint.keep : 3});
     reply(e.request, 200, generation_json(generation));
 }
 

@@ -5,6 +5,13 @@
 #include "daemon/orchestrator/step.hpp"
 
 namespace gf {
+namespace {
+
+UsdPerHour rate_of(const LiveMachine& machine) {
+    return machine.ledger ? machine.ledger->gpu_rate + machine.ledger->disk_rate : machine.row.offer.gpu_rate;
+}
+
+}  // namespace
 
 void Step::open_ledger(LiveMachine& machine, Instant from, UsdPerHour gpu, UsdPerHour disk, bool known) {
     if (machine.ledger && machine.ledger->gpu_rate == gpu && machine.ledger->disk_rate == disk &&
@@ -60,28 +67,35 @@ void Step::reserve(LiveMachine& machine, const JobSpec& spec, const LiveTask& ta
     const UsdPerHour rate = offer.gpu_rate + disk_rate(offer, disk_gb(spec));
     Millis permitted = w_.settings.reservation;
     if (spec.limits.duration) permitted = std::max(Millis{0}, *spec.limits.duration - task.row.ran);
-    // What still bills after the permitted time is over: the last checkpoint, and the destroy until it is confirmed.
-    const Millis tail = spec.checkpoint.grace + w_.settings.destroy_allowance;
     machine.reservation = ReservationRecord{.machine = machine.row.id, .job = machine.row.job,
-                                            .project = spec.project, .amount = cost(rate, permitted + tail),
+                                            .project = spec.project, .amount = cost(rate, permitted + tail(spec)),
                                             .from = now_, .until = now_ + permitted, .released_at = {}};
     out_.rows.push_back(PutReservation{*machine.reservation});
 }
 
+void Step::reserve_rolling(LiveMachine& machine) {
+    machine.reservation = ReservationRecord{.machine = machine.row.id, .job = machine.row.job, .project = {},
+                                            .amount = cost(rate_of(machine), w_.settings.reservation + w_.settings.destroy_allowance),
+                                            .from = now_, .until = now_ + w_.settings.reservation, .released_at = {}};
+    out_.rows.push_back(PutReservation{*machine.reservation});
+}
+
+void Step::reserve_until(LiveMachine& machine, Instant until) {
+    ReservationRecord& held = *machine.reservation;
+    if (until <= held.until) return;
+    held.amount += cost(rate_of(machine), until - std::max(held.until, std::min(now_, until)));
+    held.until = until;
+    out_.rows.push_back(PutReservation{held});
+}
+
 void Step::renew(LiveMachine& machine) {
     if (!machine.reservation || machine.row.state == MachineState::gone) return;
-    ReservationRecord& held = *machine.reservation;
-    if (held.until - now_ > w_.settings.reservation_renew) return;
+    if (machine.reservation->until - now_ > w_.settings.reservation_renew) return;
     // Unknown, interrupted and destroying machines keep theirs: they may bill, so they are renewed like the others.
     const LiveTask* task = task_of(machine);
     const LiveJob* job = task ? job_of(*task) : nullptr;
     if (job && job->spec && job->spec->limits.duration && machine.row.state == MachineState::busy) return;
-    const UsdPerHour rate = machine.ledger ? machine.ledger->gpu_rate + machine.ledger->disk_rate
-                                           : machine.row.offer.gpu_rate;
-    const Instant until = now_ + w_.settings.reservation;
-    held.amount += cost(rate, std::max(Millis{0}, until - std::max(held.until, now_)));
-    held.until = until;
-    out_.rows.push_back(PutReservation{held});
+    reserve_until(machine, now_ + w_.settings.reservation);
 }
 
 void Step::release(LiveMachine& machine) {

@@ -90,18 +90,13 @@ void Step::resolve_unknown(LiveMachine& machine, Instant began, bool trusted, bo
     if (task) give_back(*task, "never_appeared", "the create call had no clear answer and no machine came of it");
 }
 
-void Step::orphan(const ProviderMachine& seen, LiveProvider& from, MachineRecord row, bool in_store) {
-    const MachineState was = row.state;
-    const bool newer_than_store = w_.store_last_commit && id_millis(row.id.get()) > unix_millis(*w_.store_last_commit);
-    const bool rolled_back = !in_store && (w_.store_fresh || newer_than_store);
-    const OrphanPolicy policy = rolled_back ? OrphanPolicy::report : w_.settings.orphans;
+LiveMachine& Step::found_machine(const ProviderMachine& seen, LiveProvider& from, MachineRecord row) {
     row.provider = from.name;
     row.provider_id = seen.id;
     row.read_alive = true;
+    row.seen_at = now_;
     row.task = TaskId{};
     row.attempt = 0;
-    const std::optional<Instant> taken_for_gone = row.gone_at;
-    row.gone_at.reset();
     row.offer.provider = from.name;
     row.offer.spot = seen.spot;
     row.offer.gpu_count = seen.gpu_count.value_or(0);
@@ -112,34 +107,70 @@ void Step::orphan(const ProviderMachine& seen, LiveProvider& from, MachineRecord
     auto& machine = w_.machines[row.id];
     machine.row = std::move(row);
     machine.last_heard = now_;
-    std::string price = seen.gpu_rate ? "$" + dollars(*seen.gpu_rate + seen.disk_rate.value_or(UsdPerHour{})) + "/h" : "an unknown rate";
-    const std::string what = from.name.get() + " machine " + seen.id.get() + " (" + machine.row.tag.get() + ") carries our tag at " +
-                             price + " and " + (in_store ? "was taken for gone" : "is not in the store");
-    // A gone row goes through destroying to reach another live state; a new one starts as unknown.
-    if (in_store) {
-        // Its earlier intervals are closed in the store. It has billed on since it was taken for gone, under a number above
-        // all of them: one per second of its life is more than it can have had.
-        const Instant gone_at = taken_for_gone.value_or(now_);
-        machine.ledger = LedgerRecord{.machine = machine.row.id,
-                                      .number = static_cast<int>((now_ - machine.row.created_at).count() / 1000 + 2),
-                                      .job = machine.row.job, .project = {}, .provider = from.name, .from = gone_at,
-                                      .until = {}, .gpu_rate = seen.gpu_rate.value_or(machine.row.offer.gpu_rate),
-                                      .disk_rate = seen.disk_rate.value_or(UsdPerHour{0}), .rate_known = seen.gpu_rate.has_value()};
-        out_.rows.push_back(PutLedger{*machine.ledger});
-        machine.row.state = was;
-        machine.row.destroy_since = now_;
-        if (policy == OrphanPolicy::adopt) move(machine, MachineState::booting, "adopted");
-        else move(machine, MachineState::destroying, "orphan");
-        alert("orphan_found", "warning", "orphan/" + machine.row.id.get(),
-              what + (policy == OrphanPolicy::adopt ? "; it was adopted" : "; it is being destroyed"), &machine);
-        machine.next_call = now_;
-        if (policy != OrphanPolicy::adopt) drive_destroy(machine);
-        return;
-    }
-    machine.row.state = MachineState::unknown;
-    machine.row.reason = "orphan";
-    machine.row.created_at = seen.created_at.value_or(now_);
-    machine.row.call_ended = now_;
+    machine.next_call = now_;
+    return machine;
+}
+
+namespace {
+
+std::string described(const LiveMachine& machine, const ProviderMachine& seen) {
+    return machine.row.provider.get() + " machine " + seen.id.get() + " (" + machine.row.tag.get() + ") carries our tag at " +
+           (seen.gpu_rate ? "$" + dollars(*seen.gpu_rate + seen.disk_rate.value_or(UsdPerHour{})) + "/h" : "an unknown rate");
+}
+
+}  // namespace
+
+void Step::back_from_gone(const ProviderMachine& seen, LiveProvider& from, MachineRecord row) {
+    // Its earlier intervals are closed in the store. It has billed on since it was taken for gone, under a number above all of
+    // them: one per second of its life is more than it can have had.
+    const Instant gone_at = row.gone_at.value_or(now_);
+    row.gone_at.reset();
+    row.destroy_since = now_;
+    auto& machine = found_machine(seen, from, std::move(row));
+    machine.ledger = LedgerRecord{.machine = machine.row.id,
+                                  .number = static_cast<int>((now_ - machine.row.created_at).count() / 1000 + 2),
+                                  .job = machine.row.job, .project = {}, .provider = from.name, .from = gone_at,
+                                  .until = {}, .gpu_rate = seen.gpu_rate.value_or(machine.row.offer.gpu_rate),
+                                  .disk_rate = seen.disk_rate.value_or(UsdPerHour{0}), .rate_known = seen.gpu_rate.has_value()};
+    out_.rows.push_back(PutLedger{*machine.ledger});
+    const bool adopted = w_.settings.orphans == OrphanPolicy::adopt;
+    if (adopted) move(machine, MachineState::booting, "adopted");
+    else move(machine, MachineState::destroying, "orphan");
+    if (adopted) reserve_rolling(machine);
+    alert("orphan_found", "warning", "orphan/" + machine.row.id.get(),
+          described(machine, seen) + " and was taken for gone; it " + (adopted ? "was adopted" : "is being destroyed"), &machine);
+    if (!adopted) drive_destroy(machine);
+}
+
+void Step::twin(const ProviderMachine& seen, LiveProvider& from, const std::string& tag) {
+    // The committed id is kept, this one goes. It gets a row of its own so that its destruction is driven to the end like any
+    // other.
+    MachineRecord row;
+    row.id = MachineId{w_.ids.make("mch_", now_)};
+    row.tag = MachineTag{tag + "#" + seen.id.get()};
+    row.state = MachineState::unknown;
+    row.reason = "duplicate_tag";
+    row.created_at = seen.created_at.value_or(now_);
+    row.call_ended = now_;
+    auto& machine = found_machine(seen, from, std::move(row));
+    out_.rows.push_back(PutMachine{machine.row, std::nullopt});
+    rate_seen(machine, seen, now_);
+    alert("orphan_found", "warning", "orphan/" + machine.row.id.get(),
+          described(machine, seen) + ", but is the second machine under it; it is being destroyed", &machine);
+    destroy(machine, "duplicate_tag");
+}
+
+void Step::orphan(const ProviderMachine& seen, LiveProvider& from, MachineRecord row) {
+    // A machine's row is committed before the machine is asked for. One that is newer than all that this store has ever looked
+    // at there was made by another life of it: the store is new, was rolled back, or was copied.
+    const bool other_life = !from.listed_before || id_millis(row.id.get()) > unix_millis(*from.listed_before);
+    const OrphanPolicy policy = other_life ? OrphanPolicy::report : w_.settings.orphans;
+    row.state = MachineState::unknown;
+    row.reason = "orphan";
+    row.created_at = seen.created_at.value_or(now_);
+    row.call_ended = now_;
+    auto& machine = found_machine(seen, from, std::move(row));
+    const std::string what = described(machine, seen) + " and is not in the store";
     out_.rows.push_back(PutMachine{machine.row, std::nullopt});
     history({.at = now_, .kind = "machine_state", .machine = machine.row.id, .state = "unknown", .reason = "orphan", .detail = what});
     rate_seen(machine, seen, now_);
@@ -150,9 +181,10 @@ void Step::orphan(const ProviderMachine& seen, LiveProvider& from, MachineRecord
     } else if (policy == OrphanPolicy::adopt) {
         alert("orphan_found", "warning", "orphan/" + machine_id, what + "; it was adopted", &machine);
         move(machine, MachineState::booting, "adopted");
+        reserve_rolling(machine);
     } else {
         alert("orphan_found", "critical", "orphan/" + machine_id,
-              what + (rolled_back ? "; the store is new, was rolled back or copied, so nothing is destroyed" : "") +
+              what + (other_life ? "; the store is new, was rolled back or copied, so nothing is destroyed" : "") +
                   ". Say `gpuferry machines destroy " + machine_id + "` or `gpuferry machines adopt " + machine_id + "`",
               &machine);
     }
@@ -162,30 +194,19 @@ void Step::unlisted_row(const ProviderMachine& seen, LiveProvider& from, Instant
     const std::string& tag = own_tag(w_.settings, seen);
     if (!ours(w_.settings, tag)) return;  // somebody else's: never touched
     const MachineId id{parse_machine_tag(tag).machine_id};
-    const auto live = w_.machines.find(id);
-    if (live != w_.machines.end()) {
-        // Two machines on one tag: the committed id is kept, this one goes. It gets a row of its own so that its
-        // destruction is driven to the end like any other.
-        MachineRecord twin;
-        twin.id = MachineId{w_.ids.make("mch_", now_)};
-        twin.tag = MachineTag{tag + "#" + seen.id.get()};
-        orphan(seen, from, std::move(twin), false);
-        auto& machine = w_.machines.rbegin()->second;
-        if (machine.row.state == MachineState::unknown) destroy(machine, "duplicate_tag");
-        return;
-    }
+    if (w_.machines.contains(id)) return twin(seen, from, tag);
     for (const MachineRecord& stored : rows.machines)
         if (stored.id == id) {
-            if (stored.state == MachineState::gone && stored.provider_id == seen.id &&
-                (seen.presence == Presence::gone || began < stored.gone_at.value_or(now_) + settle_time(w_.settings, from.name)))
-                return;  // listings lag behind a destruction that a read has confirmed, and answers come late
-            orphan(seen, from, stored, true);
-            return;
+            // Listings lag behind a destruction that a read has confirmed, and answers come late.
+            const bool lag = seen.presence == Presence::gone ||
+                             began < stored.gone_at.value_or(now_) + settle_time(w_.settings, from.name);
+            if (stored.state == MachineState::gone && stored.provider_id == seen.id && lag) return;
+            return back_from_gone(seen, from, stored);
         }
     MachineRecord found;
     found.id = id;
     found.tag = MachineTag{tag};
-    orphan(seen, from, std::move(found), false);
+    orphan(seen, from, std::move(found));
 }
 
 void Step::on(const ListingSeen& e, const StoredRows& rows) {
@@ -228,6 +249,10 @@ void Step::on(const ListingSeen& e, const StoredRows& rows) {
             machine.row.provider_id.empty() && !seen_rows.contains(id))
             unknown.push_back(id);
     for (const MachineId& id : unknown) resolve_unknown(w_.machines.at(id), e.began, trusted, alone);
+    from->listed_before = e.began;
+    if (from->listed_saved && e.began - *from->listed_saved < Seconds{60}) return;
+    from->listed_saved = e.began;
+    out_.rows.push_back(PutMeta{kListedPrefix + from->name.get(), std::to_string(unix_millis(e.began))});
 }
 
 }  // namespace gf

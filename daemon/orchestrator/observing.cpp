@@ -15,6 +15,24 @@ bool has_id(MachineState s) { return s != MachineState::requested && s != Machin
 
 }  // namespace
 
+void Step::seen_alive(LiveMachine& machine, Instant at) {
+    machine.row.seen_at = std::max(machine.row.seen_at.value_or(at), at);
+    // A row per machine and sweep would be most of what a large fleet writes; a minute is what a bill after a crash may lack.
+    constexpr Millis kWritten = Seconds{60};
+    if (!has_id(machine.row.state) || (machine.seen_saved && *machine.row.seen_at - *machine.seen_saved < kWritten)) return;
+    machine.seen_saved = machine.row.seen_at;
+    save(machine);
+}
+
+void Step::bill_to_last_sight(LiveMachine& machine) {
+    if (!machine.ledger || !machine.row.read_alive) return;
+    const Instant last = std::clamp(machine.row.seen_at.value_or(now_), machine.ledger->from, std::max(machine.ledger->from, now_));
+    // Within a few looks the difference is a rounding; beyond (we were away, or the provider was) it is a span without a rate,
+    // which marks the cost as "at least".
+    if (now_ - last < 3 * w_.settings.sweep) return close_ledger(machine, last);
+    open_ledger(machine, last, UsdPerHour{0}, UsdPerHour{0}, false);
+}
+
 void Step::observe(LiveMachine& machine, const ProviderMachine& seen, Instant began, bool by_read) {
     if (seen.presence == Presence::gone) {
         if (!by_read) return;  // listings show what is there; only a read by id proves absence
@@ -34,11 +52,15 @@ void Step::observe(LiveMachine& machine, const ProviderMachine& seen, Instant be
             const bool spot = machine.row.offer.spot;
             const bool started = task.attempt->state == AttemptState::running;
             const Cause cause = spot ? Cause::spot_lost : started ? Cause::host_fault : Cause::start_timeout;
-            end_attempt(task, cause, "the provider no longer has the machine");
-            if (LiveJob* job = job_of(task)) recover(*job, task, cause, "the provider no longer has the machine");
+            const std::string_view detail = machine.row.read_alive ? "the provider no longer has the machine"
+                                                                   : "the machine never appeared at the provider";
+            end_attempt(task, cause, detail);
+            if (LiveJob* job = job_of(task)) recover(*job, task, cause, detail);
         }
-        if (machine.row.state != MachineState::destroying && machine.row.state != MachineState::gone)
+        if (machine.row.state != MachineState::destroying && machine.row.state != MachineState::gone) {
+            bill_to_last_sight(machine);
             move(machine, MachineState::destroying, "vanished");
+        }
         now_gone(machine, machine.row.read_alive ? "confirmed_gone" : "never_appeared");
         return;
     }
@@ -47,6 +69,7 @@ void Step::observe(LiveMachine& machine, const ProviderMachine& seen, Instant be
     const bool first_sight = alive && !machine.row.read_alive;
     if (alive) machine.row.read_alive = true;
     if (first_sight && has_id(machine.row.state)) save(machine);
+    if (alive) seen_alive(machine, began);
     if (alive) rate_seen(machine, seen, now_);
 
     switch (machine.row.state) {
@@ -78,6 +101,9 @@ void Step::observe(LiveMachine& machine, const ProviderMachine& seen, Instant be
                 machine.checked = false;
                 machine.first_hello.reset();
                 machine.last_heard = now_;
+                machine.back_at = now_;
+                machine.row.idle_since.reset();
+                save(machine);
             }
             return;
         case MachineState::booting:
@@ -148,6 +174,10 @@ void Step::observe_stopped(LiveMachine& machine, const ProviderMachine& seen) {
         // Not the host's fault and not the job's: it does not count, and the provider is out until there is money.
         if (LiveProvider* p = provider(machine.row.provider)) pause(*p, "no_money", detail);
         end_attempt(*task, Cause::host_fault, "no money left at the provider: " + detail);
+        if (job->row.cancel_requested || job->row.hold_requested || !task->stop_reason.empty()) {
+            stop_over(*job, *task);
+            return;
+        }
         move(*task, TaskState::waiting, "no_money");
         move(*job, JobState::recovering, "no_money", detail);
         return;

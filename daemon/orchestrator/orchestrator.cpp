@@ -13,13 +13,13 @@ Orchestrator::Orchestrator(CoreSettings settings, std::vector<ProviderInfo> prov
     World& w = *world_;
     w.ids.note("x_" + live.last_id_body);
     w.observations_from = now;
-    w.store_last_commit = live.last_commit;
-    w.store_fresh = live.fresh;
     w.queued_jobs = live.queued_jobs;
     for (auto& info : providers) {
         LiveProvider p;
         p.name = info.name;
         p.capabilities = info.capabilities;
+        if (const auto listed = live.listed.find(info.name.get()); listed != live.listed.end())
+            p.listed_before = p.listed_saved = listed->second;
         w.providers.emplace(info.name.get(), std::move(p));
     }
     for (const JobRecord& row : live.jobs) {
@@ -41,6 +41,7 @@ Orchestrator::Orchestrator(CoreSettings settings, std::vector<ProviderInfo> prov
         LiveMachine& machine = w.machines[row.id];
         machine.row = row;
         machine.last_heard = now;
+        machine.seen_saved = row.seen_at;
         machine.next_call = now;
     }
     for (const LedgerRecord& row : live.ledgers)

@@ -63,7 +63,11 @@ void Step::give_back(LiveTask& task, std::string_view reason, std::string_view d
         stop_over(*job, task);
         return;
     }
+    // The machine was never had: for limits.wait the wait goes on.
+    const Instant waiting_since = task.row.waiting_since;
     move(task, TaskState::waiting, reason);
+    task.row.waiting_since = waiting_since;
+    save(task);
     // Nothing was lost: a job that never ran is simply queued again; one that did goes on recovering.
     const bool ran = task.row.ran > Millis{0} || task.row.generation > 0 || !(task.row.retries == RetryCounts{});
     move(*job, ran ? JobState::recovering : JobState::queued, reason, detail);
@@ -77,6 +81,10 @@ void Step::recover(LiveJob& job, LiveTask& task, Cause cause, std::string_view d
     }
     if (!job.spec) {
         finish(job, task, TaskState::failed, JobState::failed, "spec_unreadable", "the stored spec no longer parses");
+        return;
+    }
+    if (job.spec->limits.duration && task.row.ran >= *job.spec->limits.duration) {
+        finish(job, task, TaskState::failed, JobState::failed, "duration", "limits.duration reached");
         return;
     }
     const Allowance allowed = allowance(cause, task.row.retries, job.spec->retry);
@@ -124,6 +132,9 @@ void Step::stop_job(LiveJob& job, LiveTask& task, std::string_view reason) {
         // Nothing runs yet (or any more): no need to ask anybody.
         if (task.attempt) end_attempt(task, Cause::cancelled, reason);
         if (machine) destroy(*machine, reason);
+        // A machine that was kept for what it may still hold is kept no longer: nobody waits for it.
+        for (auto& [id, kept] : w_.machines)
+            if (kept.row.task == task.row.id && kept.row.state != MachineState::gone) destroy(kept, reason);
         stop_over(job, task);
         return;
     }

@@ -84,6 +84,11 @@ void Step::adopt(LiveMachine& machine, const ProviderMachineId& id, std::string_
     if (LiveTask* task = task_of(machine))
         if (LiveJob* job = job_of(*task); job && job->row.state == JobState::provisioning)
             move(*job, JobState::starting, "machine_rented");
+    // An answer may come minutes late (or by a listing only), when the agent has long said hello.
+    if (machine.connected && machine.checked) {
+        agent_is_there(machine);
+        lease(machine);
+    }
 }
 
 void Step::on(const LaunchEnded& e, const StoredRows&) {
@@ -120,6 +125,7 @@ void Step::on(const LaunchEnded& e, const StoredRows&) {
             if (task) give_back(*task, "create_error_with_id", e.outcome.error->message);
             return;
         }
+        if (from) from->launches_unsent = 0;
         adopt(machine, e.outcome.id, "rented");
         return;
     }
@@ -135,6 +141,7 @@ void Step::on(const LaunchEnded& e, const StoredRows&) {
         case ErrorKind::api_retired:
         case ErrorKind::refused:
         case ErrorKind::invalid:
+        case ErrorKind::unavailable:  // it never left this machine (providers/port.hpp)
             break;
         default:
             // Everything else may have made a machine: it stays on the books until a listing settles it.
@@ -145,6 +152,10 @@ void Step::on(const LaunchEnded& e, const StoredRows&) {
     move(machine, MachineState::gone, "refused", error.message);
     if (error.kind == ErrorKind::no_capacity) {
         cool(machine.row.offer, "no_capacity", false);
+    } else if (error.kind == ErrorKind::unavailable && from) {
+        from->launches_unsent += 1;
+        from->pause_reason = "unavailable";
+        from->pause_until = now_ + std::max(backoff(from->launches_unsent), error.retry_after.value_or(Millis{0}));
     } else if (error.kind != ErrorKind::refused && error.kind != ErrorKind::invalid && from) {
         pause(*from, text(error.kind), error.message);
     }
@@ -170,11 +181,12 @@ void Step::on(const ReadEnded& e, const StoredRows&) {
     if (!e.result) {
         // No answer is no news: the machine is as it was. Ask again later.
         machine.row.destroy_tries += machine.row.state == MachineState::destroying ? 1 : 0;
-        machine.next_call = now_ + std::max(backoff(std::max(1, machine.row.destroy_tries)),
-                                            e.result.error().retry_after.value_or(Millis{0}));
+        machine.reads_failed += 1;
+        machine.next_call = now_ + std::max(backoff(machine.reads_failed), e.result.error().retry_after.value_or(Millis{0}));
         save(machine);
         return;
     }
+    machine.reads_failed = 0;
     machine.next_call = now_ + Seconds{2};
     if (std::exchange(machine.missed, false) && e.result->presence != Presence::gone) {
         // A complete listing lacked a machine that this read shows: such listings prove nothing any more.
@@ -252,7 +264,7 @@ void Step::now_gone(LiveMachine& machine, std::string_view reason) {
     // What was never seen alive was never billed as far as anybody can tell: the estimate from its create call goes.
     close_ledger(machine, machine.row.read_alive || !machine.ledger ? now_ : machine.ledger->from);
     release(machine);
-    clear_alert("destroy/" + machine.row.id.get());
+    for (const char* about : {"destroy/", "orphan/", "rate/"}) clear_alert(about + machine.row.id.get());
     move(machine, MachineState::gone, reason);
     effect(CloseAgent{machine.row.id});
     w_.queue_dirty = true;

@@ -164,6 +164,7 @@ void Step::drop_idle_jobs() {
         if (!is_final(state) && state != JobState::queued && state != JobState::held) continue;
         std::erase_if(w_.tasks, [&](const auto& entry) { return entry.second.row.job == id; });
         w_.decisions_written.erase(id);
+        if (w_.queue_read_open) w_.left_since_read.insert(id);
         w_.jobs.erase(found);
     }
 }

@@ -16,7 +16,6 @@ class Step {
     /// Ends the step: lets go of jobs that are not live any more and hands out what was decided.
     Effects take();
 
-
     /// The first step after a start: calls that were open when the last process ended.
     void settle_after_start();
 
@@ -86,6 +85,10 @@ class Step {
     void drive_destroy(LiveMachine& machine);
     void call_read(LiveMachine& machine);
     void now_gone(LiveMachine& machine, std::string_view reason);
+    /// A sight of the machine alive, by its provider or its agent. Written at most once a minute.
+    void seen_alive(LiveMachine& machine, Instant at);
+    /// The machine is gone without our order: it billed until somebody last saw it, what came after is not known.
+    void bill_to_last_sight(LiveMachine& machine);
     void cool(const Offer& offer, std::string reason, bool host_too);
     void pause(LiveProvider& provider, std::string_view reason, std::string_view detail);
     // observing.cpp
@@ -96,11 +99,18 @@ class Step {
     bool compare_listing(LiveProvider& from, const ListingSeen& e, bool& alone);
     void resolve_unknown(LiveMachine& machine, Instant began, bool trusted, bool alone);
     void unlisted_row(const ProviderMachine& seen, LiveProvider& from, Instant began, const StoredRows& rows);
-    void orphan(const ProviderMachine& seen, LiveProvider& from, MachineRecord row, bool in_store);
+    void twin(const ProviderMachine& seen, LiveProvider& from, const std::string& tag);
+    void orphan(const ProviderMachine& seen, LiveProvider& from, MachineRecord row);
+    void back_from_gone(const ProviderMachine& seen, LiveProvider& from, MachineRecord row);
+    LiveMachine& found_machine(const ProviderMachine& seen, LiveProvider& from, MachineRecord row);
     LiveMachine* live_match(const ProviderMachine& seen, const ProviderName& from);
     // agents.cpp
+    /// Any word of the agent.
+    void heard(LiveMachine& machine);
     void hello(LiveMachine& machine, const agent_protocol::Hello& m);
     std::string check_machine(const LiveMachine& machine, const JobSpec* spec, const agent_protocol::MachineReport& r);
+    /// The agent of a machine that is known to its provider has passed its check: ready, and billed for its GPUs.
+    void agent_is_there(LiveMachine& machine);
     void lease(LiveMachine& machine);
     void exited(LiveMachine& machine, LiveTask& task, const agent_protocol::Exited& m);
     // recovery.cpp
@@ -117,6 +127,12 @@ class Step {
     void rate_seen(LiveMachine& machine, const ProviderMachine& seen, Instant at);
     void close_ledger(LiveMachine& machine, Instant at);
     void reserve(LiveMachine& machine, const JobSpec& spec, const LiveTask& task);
+    /// For a machine without a job: a rolling hour, renewed like the others.
+    void reserve_rolling(LiveMachine& machine);
+    /// Makes the reservation last until then, if it ends earlier; its amount grows with it.
+    void reserve_until(LiveMachine& machine, Instant until);
+    /// What still bills after the permitted time is over: the last checkpoint, and the destroy until it is confirmed.
+    [[nodiscard]] Millis tail(const JobSpec& spec) const { return spec.checkpoint.grace + w_.settings.destroy_allowance; }
     void renew(LiveMachine& machine);
     void release(LiveMachine& machine);
     // placement.cpp
@@ -134,6 +150,9 @@ class Step {
     // timers.cpp
     void drive_machine(LiveMachine& machine);
     void drive_task(LiveTask& task);
+    bool not_started_in_time(LiveMachine& machine, LiveTask* task, LiveJob* job);
+    /// True while a machine that came back may still hand in the only copy of its task's work.
+    bool may_hold_work(const LiveMachine& machine);
 
     World& w_;
     Instant now_;

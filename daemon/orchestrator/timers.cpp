@@ -47,6 +47,7 @@ void Step::drive_machine(LiveMachine& machine) {
             // The task does not wait for ever. The row does: it keeps its reservation and stays on the watch list.
             row.watch = true;
             save(machine);
+            cool(row.offer, "create_outcome_unknown", false);
             if (holds_current(machine)) give_back(*task_of(machine), "create_outcome_unknown", "no answer about the machine yet");
             return;
         }
@@ -67,23 +68,9 @@ void Step::drive_machine(LiveMachine& machine) {
         if (now_ - row.idle_since.value_or(now_) >= w_.settings.patience) destroy(machine, "patience_over");
         return;
     }
-    // Not started in time: from the create call to the agent's word, and from that to the start of the command.
-    const Instant created = std::max(row.call_ended.value_or(row.created_at), w_.observations_from);
-    const bool silent_boot = row.state == MachineState::booting && now_ - created >= w_.settings.start;
-    const bool stuck = task && task->attempt->state == AttemptState::leased && row.state != MachineState::booting &&
-                       now_ - std::max(machine.first_hello.value_or(created), w_.observations_from) >= w_.settings.start;
-    if (silent_boot || stuck) {
-        const std::string detail = silent_boot ? "no word from the agent within " + duration_text(w_.settings.start)
-                                               : "the command did not start within " + duration_text(w_.settings.start);
-        cool(row.offer, "start_timeout", true);
-        destroy(machine, "start_timeout", detail);
-        if (task && job) {
-            end_attempt(*task, Cause::start_timeout, detail);
-            recover(*job, *task, Cause::start_timeout, detail);
-        }
-        return;
-    }
+    if (not_started_in_time(machine, task, job)) return;
     if (!task && row.state == MachineState::ready) {
+        if (may_hold_work(machine)) return;
         const bool wanted = w_.queued_jobs > 0 || std::ranges::any_of(w_.tasks, [](const auto& entry) {
             return entry.second.row.state == TaskState::waiting;
         });
@@ -102,6 +89,8 @@ void Step::drive_machine(LiveMachine& machine) {
     if (silent < w_.settings.silence) return;
     if (!machine.unreachable) {
         machine.unreachable = true;
+        row.reason = "unreachable";
+        save(machine);
         history({.at = now_, .kind = "machine_unreachable", .job = row.job, .task = row.task, .attempt = row.attempt,
                  .machine = row.id, .reason = "agent_silent"});
     }
@@ -119,9 +108,50 @@ void Step::drive_machine(LiveMachine& machine) {
     }
 }
 
+bool Step::not_started_in_time(LiveMachine& machine, LiveTask* task, LiveJob* job) {
+    // From the create call (or the return) to the agent's word, from that to the report on the machine, and from that to the
+    // start of the command.
+    const MachineRecord& row = machine.row;
+    const Instant created = std::max({row.call_ended.value_or(row.created_at), w_.observations_from, machine.back_at.value_or(Instant{})});
+    const Instant greeted = std::max(machine.first_hello.value_or(created), w_.observations_from);
+    const bool booting = row.state == MachineState::booting;
+    const bool leased = task && task->attempt->state == AttemptState::leased;
+    std::string detail;
+    if (booting && machine.first_hello && !machine.checked && now_ - greeted >= w_.settings.machine_check)
+        detail = "the agent connected, but did not report on the machine within " + duration_text(w_.settings.machine_check);
+    else if (booting && now_ - created >= w_.settings.start)
+        detail = (row.read_alive ? "no word from the agent within " : "the machine never appeared and its agent said no word within ") +
+                 duration_text(w_.settings.start);
+    else if (leased && !booting && now_ - greeted >= w_.settings.start)
+        detail = "the command did not start within " + duration_text(w_.settings.start);
+    if (detail.empty()) return false;
+    cool(row.offer, "start_timeout", true);
+    destroy(machine, "start_timeout", detail);
+    if (task && job) {
+        end_attempt(*task, Cause::start_timeout, detail);
+        recover(*job, *task, Cause::start_timeout, detail);
+    }
+    return true;
+}
+
+bool Step::may_hold_work(const LiveMachine& machine) {
+    const LiveTask* task = task_of(machine);
+    return task && !task->attempt && task->row.state == TaskState::waiting && task->row.attempt == machine.row.attempt &&
+           task->row.generation == 0 && task->row.not_before && now_ < *task->row.not_before && machine.back_at;
+}
+
 void Step::drive_task(LiveTask& task) {
     LiveJob* job = job_of(task);
     if (!job) return;
+    if (!job->spec && task.attempt && task.attempt->state == AttemptState::leased) {
+        LiveMachine* machine = machine_of(task);
+        end_attempt(task, Cause::not_started, "the stored spec no longer parses");
+        recover(*job, task, Cause::not_started, {});
+        if (machine) destroy(*machine, "spec_unreadable");
+        return;
+    }
+    // A stop that was decided before the daemon died, or whose commit failed, is asked for again.
+    if (!task.stop_reason.empty() && task.attempt && !task.stop_sent) return stop_job(*job, task, std::string(task.stop_reason));
     if (task.stop_sent && task.stop_deadline && now_ >= *task.stop_deadline && task.attempt) {
         // It was asked and had its grace. The machine goes, and the attempt with it.
         LiveMachine* machine = machine_of(task);

@@ -1,7 +1,6 @@
 // The live state of the core: what is running, being rented or being destroyed. Rebuilt from the store's rows at every
 // start; the fields marked transient are observations that may be lost without harm.
 #pragma once
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -40,6 +39,9 @@ struct LiveMachine {
     bool connected{false};
     bool checked{false};                       // this boot has passed the machine check
     Instant last_heard{};                      // by the agent; reset at start and after clock jumps
+    std::optional<Instant> seen_saved;         // row.seen_at as the store has it
+    std::optional<Instant> back_at;            // came back from an interruption: the start time-out counts from here
+    int reads_failed{0};                       // in a row
     std::optional<Instant> first_hello;        // of this boot
     Instant next_call{};                       // no call before this (back-off, confirmation delay)
     Instant last_destroy{};                    // last accepted destroy call
@@ -64,7 +66,9 @@ struct LiveProvider {
     Instant offers_next{};
     int offers_failures{0};
     std::string offers_error;
-    std::optional<Instant> listing_at;         // began of the last good one
+    std::optional<Instant> listing_at;         // began of the last good one of this process
+    std::optional<Instant> listed_before;      // began of the last good one that this store has taken in, ever
+    std::optional<Instant> listed_saved;       // as the store has it: at most a minute older
     bool listing_asked_once{false};
     std::optional<Instant> listing_asked;      // the last call began
     std::optional<Instant> listing_call;
@@ -72,7 +76,8 @@ struct LiveProvider {
     int listing_failures{0};
     std::string listing_error;                 // non-empty: launches are paused with this reason
     bool not_trusted{false};                   // a listing lacked a machine that a read showed alive
-    std::string pause_reason;                  // "auth", "no_money", "quota", "api_retired"
+    int launches_unsent{0};                    // in a row
+    std::string pause_reason;                  // "auth", "no_money", "quota", "api_retired", "unavailable"
     Instant pause_until{};
     std::optional<Usd> balance;
     std::optional<Instant> balance_call;
@@ -90,9 +95,6 @@ struct World {
     std::map<std::string, std::pair<Instant, std::string>> cooled_offers;  // "provider/offer" -> until, reason
     std::map<std::string, std::pair<Instant, std::string>> bad_hosts;      // "provider/host" -> until, reason
     std::map<std::string, AlertRecord> open_alerts;                        // by dedupe key
-    // Keys of submissions that the store may not show yet (this batch) or just learned: bounded.
-    std::map<std::pair<std::string, std::string>, IdempotencyRecord> recent_keys;
-    std::deque<std::pair<std::string, std::string>> recent_key_order;
     std::map<JobId, std::pair<Instant, std::string>> decisions_written;    // when and what, to write changes only
     // Placement.
     bool queue_dirty{true};                    // something changed that may let a waiting task be placed
@@ -100,11 +102,10 @@ struct World {
     Instant queue_next{};                      // look again then even if nothing changed
     Instant queue_pass_not_before{};           // at most one pass in 100 ms
     QueueCursor queue_cursor;
+    std::set<JobId> left_since_read;           // left the live state while a page was read: its row there may be old
     std::int64_t queued_jobs{0};
     // Since the last start or clock jump; settle and silence periods count from here at the earliest.
     Instant observations_from{};
-    std::optional<Instant> store_last_commit;  // as found at start, for the rolled-back check
-    bool store_fresh{false};
     bool just_started{true};                   // open calls of the last process are not settled yet
 };
 

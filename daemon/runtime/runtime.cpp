@@ -12,6 +12,7 @@ constexpr std::chrono::milliseconds kTick{50};
 constexpr std::chrono::seconds kSlow{1};
 constexpr std::chrono::milliseconds kRetryAfterFailure{100};
 constexpr std::size_t kSpecsKept = 512;
+constexpr std::chrono::hours kPruneEvery{1};
 constexpr std::int64_t kJumpMs = 5000;  // a step or gap above this is a jump (DESIGN 6)
 
 std::int64_t clock_ms(clockid_t id) {
@@ -189,55 +190,82 @@ void Runtime::run() {
                 if (accepts_work_) disk_->restore_ballast();
             }
             if (only_tick) store_.checkpoint_wal();
+            prune();
             if (options_.alive) options_.alive();
         }
     }
 }
 
-StoredRows Runtime::rows_for(const RowRequest& want) {
-    StoredRows rows;
-    Reader& reader = store_.reader();
-    if (!want.idempotency_key.empty())
-        if (auto found = reader.idempotency(want.principal, want.idempotency_key)) rows.idempotency = std::move(*found);
-    if (!want.job.empty()) {
-        if (auto found = reader.job(want.job)) rows.job = std::move(*found);
-        if (auto found = reader.tasks(want.job)) rows.tasks = std::move(*found);
-        if (rows.job) rows.spec = spec_of(*rows.job);
-    }
-    for (const MachineId& id : want.machines)
-        if (auto found = reader.machine(id); found && *found) rows.machines.push_back(std::move(**found));
-    if (!want.checkpoint_of.empty())
-        if (auto found = reader.newest_checkpoint(want.checkpoint_of, 0)) rows.checkpoint = std::move(*found);
+void Runtime::prune() {
+    const Instant now = clock_.now();
+    if (now < prune_next_) return;
+    const auto gone = store_.prune(now, options_.retention);
+    if (!gone) log::warn("store.prune_failed", {{"error", gone.error().message}});
+    // In small pieces, because the writer does nothing else meanwhile.
+    prune_next_ = gone && *gone > 0 ? now : now + kPruneEvery;
+}
+
+Result<StoredRows> Runtime::rows_for(const RowRequest& want) {
+    auto rows = read_stored(store_.reader(), want);
+    if (rows && rows->job) rows->spec = spec_of(*rows->job);
     return rows;
 }
 
-void Runtime::apply_batch(std::vector<Pending> batch) {
-    if (batch.empty()) return;
-    std::vector<RowChange> rows;
-    std::vector<Effect> effects;
-    for (Pending& pending : batch) {
-        Effects out = core_->apply(pending.event, rows_for(core_->wants(pending.event)), clock_.now());
-        rows.insert(rows.end(), std::make_move_iterator(out.rows.begin()), std::make_move_iterator(out.rows.end()));
-        effects.insert(effects.end(), std::make_move_iterator(out.after_commit.begin()),
-                       std::make_move_iterator(out.after_commit.end()));
+void Runtime::apply_batch(std::vector<Pending> events) {
+    Batch open;
+    auto first = events.begin();  // of those whose rows are in `open`
+    for (auto it = events.begin(); it != events.end(); ++it) {
+        const RowRequest want = core_->wants(it->event);
+        if (open.hides(want)) {
+            if (!commit(open)) return commit_failed({std::make_move_iterator(first), std::make_move_iterator(events.end())});
+            first = it;
+        }
+        auto rows = rows_for(want);
+        if (!rows && !unreadable(*it, rows.error())) continue;
+        open.add(core_->apply(it->event, rows ? *rows : StoredRows{}, clock_.now()));
     }
-    events_ += static_cast<std::int64_t>(batch.size());
-    if (!rows.empty()) {
+    events_ += static_cast<std::int64_t>(events.size());
+    if (!commit(open)) commit_failed({std::make_move_iterator(first), std::make_move_iterator(events.end())});
+}
+
+bool Runtime::unreadable(Pending& pending, const Error& error) {
+    if (pending.request != 0) {
+        Error told = error;
+        told.retry_after = Seconds{1};
+        answer(pending.request, ApiResult{.status = 503, .json = {}, .location = {}, .error = std::move(told)});
+        return false;
+    }
+    // A machine whose row cannot be read must not pass for one that is not in the store: the listing counts as not had.
+    if (auto* listing = std::get_if<ListingSeen>(&pending.event)) {
+        listing->result = fail(ErrorKind::unavailable, "the store cannot be read: " + error.message);
+        return true;
+    }
+    return false;
+}
+
+bool Runtime::commit(Batch& batch) {
+    if (!batch.rows.empty()) {
         const auto began = std::chrono::steady_clock::now();
-        const auto committed = store_.commit(rows);
+        const auto committed = store_.commit(batch.rows);
         commit_micros_ += std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - began).count();
-        if (!committed) return commit_failed(std::move(batch), committed.error());
+        if (!committed) {
+            commit_error_ = committed.error();
+            return false;
+        }
         ++commits_;
-        update_gates(rows);
+        update_gates(batch.rows);
         if (options_.generation_committed)
-            for (const RowChange& change : rows)
+            for (const RowChange& change : batch.rows)
                 if (const auto* checkpoint = std::get_if<PutCheckpoint>(&change)) options_.generation_committed(checkpoint->row.job);
         if (options_.events_committed && *committed > 0) options_.events_committed(*committed);
     }
-    release(std::move(effects));
+    release(std::move(batch.effects));
+    batch = {};
+    return true;
 }
 
-void Runtime::commit_failed(std::vector<Pending> batch, const Error& error) {
+void Runtime::commit_failed(std::vector<Pending> batch) {
+    const Error error = commit_error_;
     ++commits_failed_;
     log::error("store.commit_failed", {{"kind", std::string(text(error.kind))}, {"error", error.message}});
     const bool full = error.kind == ErrorKind::full;
@@ -254,25 +282,34 @@ void Runtime::commit_failed(std::vector<Pending> batch, const Error& error) {
         }
     // The live state has run ahead of the store: throw it away. What was not an API request is applied again.
     while (true) {
+        {
+            // On the way out there is no use in waiting for a store that is locked: the next start takes up what is open there.
+            const std::scoped_lock lock(queue_mutex_);
+            if (stopping_) return drop_queue();
+        }
         std::this_thread::sleep_for(kRetryAfterFailure);
         const auto loaded = load();
         if (loaded) break;
         log::error("store.reload_failed", {{"error", loaded.error().message}});
-        const std::scoped_lock lock(queue_mutex_);
-        if (stopping_) return;
     }
     {
         const std::scoped_lock lock(queue_mutex_);
         std::vector<Pending> again;
         for (Pending& pending : batch)
-            if (pending.request == 0 && !std::holds_alternative<Tick>(pending.event) &&
-                !std::holds_alternative<QueuePage>(pending.event))
-                again.push_back(std::move(pending));
+            if (pending.request == 0 && !std::holds_alternative<Tick>(pending.event)) again.push_back(std::move(pending));
         queue_.insert(queue_.begin(), std::make_move_iterator(again.begin()), std::make_move_iterator(again.end()));
+        // Pages that the old state asked for; the new one knows nothing of what was changed since they were read.
+        std::erase_if(queue_, [](const Pending& p) { return std::holds_alternative<QueuePage>(p.event); });
     }
     // Agents that are connected have said hello to the old state; they say it again on a new connection.
     if (gateway_)
         for (const auto& [id, machine] : core_->world().machines) gateway_->close(id);
+}
+
+void Runtime::drop_queue() {
+    // What is waited for is answered by `stop`; all else is in the store or comes again.
+    log::warn("core.stopped_without_store", {{"events", static_cast<std::int64_t>(queue_.size())}});
+    queue_.clear();
 }
 
 void Runtime::answer(RequestId to, ApiResult result) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/api/core_port.hpp"
+#include "daemon/batch.hpp"
 #include "daemon/gateway/gateway.hpp"
 #include "daemon/orchestrator/orchestrator.hpp"
 #include "daemon/runtime/disk_guard.hpp"
@@ -23,6 +24,7 @@ namespace gf {
 
 struct RuntimeOptions {
     CoreSettings core;
+    PrunePolicy retention;                                        // applied about every hour
     std::uint64_t seed{0};
     std::string data_dir;
     /// Parses a stored spec; null for a text that no longer parses. Called on the core's thread.
@@ -69,9 +71,15 @@ class Runtime final : public CorePort {
     void run();
     std::vector<Pending> next_batch();
     void apply_batch(std::vector<Pending> batch);
-    StoredRows rows_for(const RowRequest& want);
+    Result<StoredRows> rows_for(const RowRequest& want);
+    /// The rows of an event could not be read. True = it was changed into one that can be applied without them.
+    bool unreadable(Pending& pending, const Error& error);
+    /// Commits what the batch holds, lets its effects out and empties it. False = nothing of it happened (`commit_error_`).
+    bool commit(Batch& batch);
     void release(std::vector<Effect> effects);
-    void commit_failed(std::vector<Pending> batch, const Error& error);
+    void commit_failed(std::vector<Pending> batch);
+    void drop_queue();
+    void prune();
     void answer(RequestId to, ApiResult result);
     void release_call(Effect& effect);
     void read_queue(const ReadQueue& e);
@@ -112,6 +120,8 @@ class Runtime final : public CorePort {
     std::chrono::steady_clock::time_point last_tick_{};
     std::chrono::steady_clock::time_point last_slow_{};
     std::int64_t wall_minus_boot_ms_{0};
+    Error commit_error_;  // of the last commit that failed
+    Instant prune_next_{};
     std::atomic<bool> accepts_work_{true};
     std::atomic<std::int64_t> commits_{0}, commits_failed_{0}, events_{0}, commit_micros_{0};
 };

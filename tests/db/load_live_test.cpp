@@ -98,17 +98,13 @@ TEST_CASE("ended attempts, released reservations and cleared alerts are not live
     CHECK(same(live.alerts, {open_alert}));
 }
 
-TEST_CASE("a store is fresh until it holds a job, a machine or an event") {
-    Samples s(4);
-    const std::vector<RowChange> firsts{PutJob{s.job(), {}}, PutMachine{s.machine(), {}}, AddEvent{s.event({})}};
-    for (const auto& first : firsts) {
-        auto store = open();
-        CHECK(store->load_live()->fresh);
-        commit(*store, {PutMeta{"install", "abcd1234"}});
-        CHECK(store->load_live()->fresh);
-        commit(*store, {first});
-        CHECK_FALSE(store->load_live()->fresh);
-    }
+TEST_CASE("when each provider was last listed comes back; other meta keys are not taken for it") {
+    auto store = open();
+    CHECK(store->load_live()->listed.empty());
+    commit(*store, {PutMeta{"install", "abcd1234"}, PutMeta{"listed/vastai", "1790000000123"}, PutMeta{"listed/odd", "x"}});
+    commit(*store, {PutMeta{"listed/runpod", "5"}, PutMeta{"listed/vastai", "1790000000456"}});
+    const std::map<std::string, Instant> expected{{"runpod", instant_of(5)}, {"vastai", instant_of(1'790'000'000'456)}};
+    CHECK(store->load_live()->listed == expected);
 }
 
 TEST_CASE("the largest id body and the time of the newest event are those of the whole store") {

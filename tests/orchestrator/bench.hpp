@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "daemon/batch.hpp"
 #include "daemon/orchestrator/orchestrator.hpp"
 
 namespace gf {
@@ -26,12 +27,12 @@ class CoreBench {
         return s;
     }
 
-    /// Kills the process and starts it again on the same store.
-    void restart() {
+    /// Kills the process and starts it again on the same store; `readable` = the stored specs still parse.
+    void restart(bool readable = true) {
         auto live = store->load_live();
         REQUIRE(live.has_value());
         std::map<JobId, std::shared_ptr<const JobSpec>> specs;
-        for (const auto& job : live->jobs) specs[job.id] = specs_[job.spec];
+        for (const auto& job : live->jobs) specs[job.id] = readable ? specs_[job.spec] : nullptr;
         core = std::make_unique<Orchestrator>(
             settings_,
             std::vector<Orchestrator::ProviderInfo>{{ProviderName{"cloud"}, {}}, {ProviderName{"market"}, Capabilities{.spot = true}}},
@@ -43,18 +44,10 @@ class CoreBench {
 
     /// Applies, commits, and keeps the effects apart by kind. ReadQueue is answered at once, like the runtime does.
     void apply(Event event) {
-        StoredRows rows;
-        const RowRequest want = core->wants(event);
-        if (!want.idempotency_key.empty()) rows.idempotency = *store->reader().idempotency(want.principal, want.idempotency_key);
-        if (!want.job.empty()) {
-            rows.job = *store->reader().job(want.job);
-            rows.tasks = *store->reader().tasks(want.job);
-            if (rows.job) rows.spec = specs_[rows.job->spec];
-        }
-        for (const auto& id : want.machines)
-            if (auto found = store->reader().machine(id); found && *found) rows.machines.push_back(**found);
-        if (!want.checkpoint_of.empty()) rows.checkpoint = *store->reader().newest_checkpoint(want.checkpoint_of, 0);
-        Effects out = core->apply(event, rows, now);
+        auto rows = read_stored(store->reader(), core->wants(event));
+        REQUIRE(rows.has_value());
+        if (rows->job) rows->spec = specs_[rows->job->spec];
+        Effects out = core->apply(event, *rows, now);
         if (!out.rows.empty()) REQUIRE(store->commit(out.rows).has_value());
         std::vector<Event> follow;
         for (auto& effect : out.after_commit) {
@@ -63,7 +56,8 @@ class CoreBench {
             else if (auto* queue = std::get_if<ReadQueue>(&effect)) {
                 QueuePage page;
                 for (auto& row : *store->reader().queue(queue->after, queue->limit, now)) page.items.push_back({row, specs_[row.job.spec]});
-                follow.push_back(std::move(page));
+                if (hold_pages) pages.push_back(std::move(page));
+                else follow.push_back(std::move(page));
             } else if (!std::holds_alternative<Note>(effect)) calls.push_back(std::move(effect));
         }
         for (auto& next : follow) apply(std::move(next));
@@ -266,6 +260,8 @@ class CoreBench {
     std::vector<SendToAgent> sent;
     std::map<RequestId, ApiResult> replies;
     RequestId next_request{1};
+    bool hold_pages{false};       // pages of the queue are kept in `pages` and not applied
+    std::vector<Event> pages;
     int last_status{0}, offer_calls{0}, list_calls{0}, read_calls{0};
 
  private:

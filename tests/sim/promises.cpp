@@ -7,7 +7,6 @@ namespace gf::sim {
 
 void Simulation::check_rows(const std::vector<RowChange>& rows) {
     for (const RowChange& change : rows) {
-        trace_ = (trace_ ^ change.index()) * 1099511628211ULL;
         if (const auto* machine = std::get_if<PutMachine>(&change)) {
             rows_[machine->row.id] = machine->row;
             // Exactly once (6.1): a create call is written off only if nothing came of it. Listings lag by less than the
@@ -16,7 +15,6 @@ void Simulation::check_rows(const std::vector<RowChange>& rows) {
                 if (const ModelMachine* m = model_of(machine->row.id); m && ModelProvider::exists(*m) && !m->dies_at)
                     violated("P1", machine->row.id.get() + " was written off as never appeared, but " + m->id.get() + " exists");
             if (!machine->row.provider_id.empty()) provider_ids_[machine->row.id] = machine->row.provider_id.get();
-            for (const char c : machine->row.reason) trace_ = (trace_ ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
         } else if (const auto* attempt = std::get_if<PutAttempt>(&change)) {
             const AttemptRecord& row = attempt->row;
             if (!attempt->was) {

@@ -1,6 +1,9 @@
 #include "tests/sim/simulation.hpp"
 
 #include <algorithm>
+#include <iostream>
+
+#include "tests/sim/told.hpp"
 
 namespace gf::sim {
 namespace {
@@ -35,7 +38,7 @@ Event made(ModelProvider& p, const CallDestroy& e, Instant began, Instant now, I
 
 }  // namespace
 
-Simulation::Simulation(std::uint64_t seed) : seed_(seed), rng_(seed * 0x9e3779b97f4a7c15ULL + 1), now_(instant_of(1'790'000'000'000)) {
+Simulation::Simulation(std::uint64_t seed, bool tell) : seed_(seed), told_(tell), rng_(seed * 0x9e3779b97f4a7c15ULL + 1), now_(instant_of(1'790'000'000'000)) {
     // Swarm: each kind of trouble is on in about a third of the runs; every eighth run has none at all.
     if (seed % 8 != 0) {
         for (bool* fault : {&faults_.create_effect_then_error, &faults_.create_error_no_effect, &faults_.create_id_then_nothing,
@@ -102,68 +105,92 @@ void Simulation::load() {
 }
 
 StoredRows Simulation::rows_for(const RowRequest& want) {
-    StoredRows rows;
-    Reader& reader = store_->reader();
-    if (!want.idempotency_key.empty())
-        if (auto found = reader.idempotency(want.principal, want.idempotency_key)) rows.idempotency = *found;
-    if (!want.job.empty()) {
-        if (auto found = reader.job(want.job)) rows.job = *found;
-        if (auto found = reader.tasks(want.job)) rows.tasks = *found;
-        if (const auto user = jobs_.find(want.job); user != jobs_.end()) rows.spec = user->second.spec;
-    }
-    for (const auto& id : want.machines)
-        if (auto found = reader.machine(id); found && *found) rows.machines.push_back(**found);
-    if (!want.checkpoint_of.empty())
-        if (auto found = reader.newest_checkpoint(want.checkpoint_of, 0)) rows.checkpoint = *found;
-    return rows;
+    auto rows = read_stored(store_->reader(), want);
+    if (!rows) violated("store", rows.error().message);
+    if (rows->job)
+        if (const auto user = jobs_.find(rows->job->id); user != jobs_.end()) rows->spec = user->second.spec;
+    return *std::move(rows);
 }
 
-void Simulation::crash(std::string_view) {
+void Simulation::crash(std::string_view why) {
+    trace("crash " + std::string(why));
     ++report_.crashes;
     ++epoch_;
     core_.reset();
+    open_ = {};
+    open_events_.clear();
     waiting_.clear();
     for (auto& [id, agent] : agents_) agent.connected = false;
     daemon_up_ = now_ + Millis{static_cast<std::int64_t>(500 + rng_.below(90'000))};
     at(daemon_up_, [this] { load(); });
 }
 
+void Simulation::trace(const std::string& line) {
+    for (const char c : line) trace_ = (trace_ ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+    if (told_) std::cout << rfc3339(now_) << " " << line << "\n";
+}
+
 void Simulation::deliver(Event event) {
     if (!core_) return;  // the process is down: whoever called gets no answer
     ++report_.steps;
-    Effects out = core_->apply(event, rows_for(core_->wants(event)), now_);
-    if (!out.rows.empty()) {
+    trace(told(event));
+    const RowRequest want = core_->wants(event);
+    open_events_.push_back(event);
+    if (open_.hides(want)) {
+        if (!commit()) return;
+        open_events_.push_back(event);
+    }
+    Effects out = core_->apply(event, rows_for(want), now_);
+    for (const auto& row : out.rows) trace("  " + told(row));
+    for (const auto& effect : out.after_commit) trace("  -> " + told(effect));
+    open_.add(std::move(out));
+    // What comes close together is often committed together, as the runtime does under load.
+    if (rng_.below(3) != 0) return static_cast<void>(commit());
+    ++report_.batched;
+    later(Millis{static_cast<std::int64_t>(1 + rng_.below(300))}, [this, epoch = epoch_] { if (epoch == epoch_) commit(); });
+}
+
+bool Simulation::commit() {
+    std::vector<Event> events = std::move(open_events_);
+    open_events_.clear();
+    Batch batch = std::move(open_);
+    open_ = {};
+    if (!batch.rows.empty()) {
         if (chance(faults_.commit_fails, 3)) {
             // Nothing of this batch happened: no effect is let out, the live state is rebuilt.
+            trace("commit fails");
             ++report_.failed_commits;
             load();
             for (auto& [id, agent] : agents_) agent.connected = false;
-            if (RequestId* id = request_of(event); id && *id) {
-                waiting_.erase(*id);
-            } else if (!std::holds_alternative<Tick>(event) && !std::holds_alternative<QueuePage>(event)) {
-                later(Millis{100}, [this, event, epoch = epoch_] { if (epoch == epoch_) deliver(event); });
+            for (Event& event : events) {
+                if (RequestId* id = request_of(event); id && *id) {
+                    waiting_.erase(*id);
+                } else if (!std::holds_alternative<Tick>(event) && !std::holds_alternative<QueuePage>(event)) {
+                    later(Millis{100}, [this, event, epoch = epoch_] { if (epoch == epoch_) deliver(event); });
+                }
             }
-            return;
+            return false;
         }
         if (chance(faults_.daemon_crash, 1)) {  // killed before the commit
             ++report_.kill_points;
             crash("before commit");
-            return;
+            return false;
         }
-        auto committed = store_->commit(out.rows);
+        auto committed = store_->commit(batch.rows);
         if (!committed) violated("store", committed.error().message);
-        check_rows(out.rows);
+        check_rows(batch.rows);
     }
-    std::vector<Effect> effects = std::move(out.after_commit);
+    std::vector<Effect> effects = std::move(batch.effects);
     if (chance(faults_.daemon_crash, 2) && !effects.empty()) {
         // Killed between the commit and some effect: those before the kill point were let out.
         ++report_.kill_points;
         effects.resize(rng_.below(effects.size()));
         release(std::move(effects));
         crash("between effects");
-        return;
+        return false;
     }
     release(std::move(effects));
+    return core_ != nullptr;
 }
 
 void Simulation::release(std::vector<Effect> effects) {
@@ -336,6 +363,7 @@ Report Simulation::run() {
         if (faults_on_) trouble();
         agents();
         deliver(Tick{});
+        if (core_) commit();
         check_fleet();
         if (!faults_on_ && now_ > calm + std::chrono::minutes{5} && core_ && core_->world().jobs.empty() &&
             core_->world().queued_jobs == 0 &&

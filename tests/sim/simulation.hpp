@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "daemon/batch.hpp"
 #include "daemon/orchestrator/orchestrator.hpp"
 #include "tests/sim/model_provider.hpp"
 
@@ -21,7 +22,7 @@ struct Violation {
 struct Report {
     int jobs{0}, succeeded{0}, failed{0}, cancelled{0}, held{0};
     int creates{0}, attempts{0}, checkpoints{0}, crashes{0}, failed_commits{0}, kill_points{0};
-    std::int64_t steps{0};
+    std::int64_t steps{0}, batched{0};
     std::int64_t billed_micros{0}, ledger_micros{0};
     double simulated_hours{0};
     std::string trace_hash;  // same seed, same trace
@@ -29,7 +30,8 @@ struct Report {
 
 class Simulation {
  public:
-    explicit Simulation(std::uint64_t seed);
+    /// `tell` prints every event, row and effect.
+    explicit Simulation(std::uint64_t seed, bool tell = false);
     ~Simulation();
     /// Runs both phases. Throws Violation.
     Report run();
@@ -79,6 +81,9 @@ class Simulation {
     void at(Instant when, std::function<void()> what);
     void later(Millis d, std::function<void()> what) { at(now_ + d, std::move(what)); }
     void deliver(Event event);
+    /// Ends the open batch. False if nothing of it happened or the process died on the way.
+    bool commit();
+    void trace(const std::string& line);
     StoredRows rows_for(const RowRequest& want);
     void release(std::vector<Effect> effects);
     void release_call(Effect& effect);
@@ -107,6 +112,7 @@ class Simulation {
     ModelProvider& provider(const ProviderName& name);
 
     std::uint64_t seed_;
+    bool told_;
     Entropy rng_;
     Faults faults_;
     bool faults_on_{true};
@@ -115,6 +121,8 @@ class Simulation {
     int epoch_{0};                     // of the daemon process: answers to an older one are lost
     std::unique_ptr<Store> store_;
     std::unique_ptr<Orchestrator> core_;
+    Batch open_;                       // applied and not committed yet
+    std::vector<Event> open_events_;   // whose rows those are
     CoreSettings settings_;
     std::vector<std::unique_ptr<ModelProvider>> providers_;
     std::multimap<Instant, std::function<void()>> todo_;

@@ -22,11 +22,11 @@ TEST_CASE("the promises hold in every seed, and everything settles once the faul
     int broken = 0;
     for (std::uint64_t seed = first; seed < first + count && broken < 10; ++seed) {
         try {
-            const Report r = Simulation(seed).run();
+            const Report r = Simulation(seed, only != 0).run();
             all.jobs += r.jobs; all.succeeded += r.succeeded; all.failed += r.failed; all.cancelled += r.cancelled;
             all.held += r.held; all.creates += r.creates; all.attempts += r.attempts; all.checkpoints += r.checkpoints;
             all.crashes += r.crashes; all.failed_commits += r.failed_commits; all.kill_points += r.kill_points;
-            all.steps += r.steps; all.billed_micros += r.billed_micros; all.ledger_micros += r.ledger_micros;
+            all.steps += r.steps; all.batched += r.batched; all.billed_micros += r.billed_micros; all.ledger_micros += r.ledger_micros;
             all.simulated_hours += r.simulated_hours;
         } catch (const Violation& v) {
             ++broken;
@@ -38,7 +38,7 @@ TEST_CASE("the promises hold in every seed, and everything settles once the faul
               << all.steps << " steps, " << all.jobs << " jobs (" << all.succeeded << " succeeded, " << all.failed
               << " failed, " << all.cancelled << " cancelled, " << all.held << " held), " << all.attempts << " attempts, "
               << all.creates << " machines, " << all.checkpoints << " checkpoints, " << all.crashes << " crashes, "
-              << all.kill_points << " kill points, " << all.failed_commits << " failed commits, billed $"
+              << all.kill_points << " kill points, " << all.batched << " events committed together with others, " << all.failed_commits << " failed commits, billed $"
               << dollars(all.billed_micros) << ", ledger $" << dollars(all.ledger_micros) << "\n";
     // A run that exercised nothing proves nothing.
     if (!only) {
@@ -48,6 +48,7 @@ TEST_CASE("the promises hold in every seed, and everything settles once the faul
             CHECK(all.crashes > 0);
             CHECK(all.kill_points > 0);
             CHECK(all.failed_commits > 0);
+            CHECK(all.batched > 0);
         }
     }
 }
