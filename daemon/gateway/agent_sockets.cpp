@@ -1,5 +1,7 @@
 #include "daemon/gateway/agent_sockets.hpp"
 
+#include <variant>
+
 #include "daemon/log.hpp"
 
 namespace gf::gateway {
@@ -40,6 +42,13 @@ class AgentSockets::Socket final : public http::SocketHandler, public std::enabl
         const bool hello = std::holds_alternative<ap::Hello>(decoded->body);
         if (!greeted_ && !hello) return fail(ErrorKind::malformed, "the first message must be hello");
         greeted_ = true;
+        if (all->log_length_)
+            std::visit(
+                [&](const auto& m) {
+                    if constexpr (requires { m.log_bytes; })
+                        if (m.log_bytes > 0 && !m.attempt.empty()) all->log_length_(session_, m.attempt, m.log_bytes);
+                },
+                decoded->body);
         all->tell(AgentSaid{.machine = session_.machine, .message = *std::move(decoded)});
         return {};
     }

@@ -1,5 +1,6 @@
 // The WebSockets of the agents: at most one per machine, messages in order both ways. Loop's thread, but `connected`.
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,6 +22,8 @@ class AgentSockets : public std::enable_shared_from_this<AgentSockets> {
     void close(const MachineId& machine, std::string_view why);
     [[nodiscard]] bool connected(const MachineId& machine) const;  // any thread
     [[nodiscard]] int count() const;                               // any thread
+    /// Told of every length of an attempt's output that an agent speaks of. Set before the first connection.
+    void on_log_length(std::function<void(const Session&, const std::string& attempt, std::int64_t bytes)> fn) { log_length_ = std::move(fn); }
     /// From now on the core hears nothing more.
     void mute() { muted_ = true; }
 
@@ -29,6 +32,7 @@ class AgentSockets : public std::enable_shared_from_this<AgentSockets> {
     void tell(Event event);
 
     CorePort& core_;
+    std::function<void(const Session&, const std::string&, std::int64_t)> log_length_;
     bool muted_{false};
     mutable std::mutex mutex_;  // guards open_
     std::map<MachineId, std::shared_ptr<Socket>> open_;

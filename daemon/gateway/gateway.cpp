@@ -12,6 +12,7 @@
 
 #include "checkpoints/manifest.hpp"
 #include "checkpoints/pack.hpp"
+#include "daemon/gateway/agent_binaries.hpp"
 #include "daemon/gateway/agent_sockets.hpp"
 #include "daemon/gateway/bulk.hpp"
 #include "daemon/gateway/log_files.hpp"
@@ -31,6 +32,7 @@ using http::Method;
 
 constexpr std::int64_t kEnrolBytesMax = 16 * 1024;
 constexpr std::int64_t kLogBytesMax = 16 << 20;       // one log request
+constexpr std::int64_t kLogOffsetMax = 1LL << 50;     // a machine's word: what is added to it must not overflow
 constexpr std::int64_t kNoteBytesMax = 64 * 1024;
 constexpr std::int64_t kDiskReserve = 512LL << 20;    // below this much free disk no pack is taken: the store needs the rest
 
@@ -95,7 +97,7 @@ std::string enrol_token(const Secret& install_key, const MachineId& machine) {
 struct Gateway::Impl final : http::Service, std::enable_shared_from_this<Gateway::Impl> {
     Impl(http::Loop& l, CorePort& c, GatewayOptions o)
         : loop(l), core(c), options(std::move(o)), sockets(std::make_shared<gateway::AgentSockets>(c)),
-          logs(options.data_dir, options.log_bytes_max) {}
+          logs(options.data_dir, options.log_bytes_max), binaries(options.data_dir + "/agents") {}
 
     http::BodyPlan admit(const http::Request& head) override {
         http::BodyPlan plan;
@@ -123,8 +125,19 @@ struct Gateway::Impl final : http::Service, std::enable_shared_from_this<Gateway
     std::unique_ptr<http::Listener> listener;
     std::mutex reader_mutex;                      // guards reader
     std::unique_ptr<Reader> reader;
-    std::mutex binaries_mutex;                    // guards binaries
-    std::map<std::string, std::string> binaries;  // SHA-256 -> path
+    gateway::AgentBinaries binaries;
+
+    /// The newest length of an attempt's output that its agent spoke of, per machine.
+    struct SpokenLog {
+        std::string tag;
+        JobId job;
+        AttemptId attempt;
+        std::int64_t bytes{0};
+    };
+    void spoke_of_log(const gateway::Session& session, const std::string& attempt, std::int64_t bytes);
+    void mark_lost_log(const MachineId& machine);
+    std::mutex spoken_mutex;  // guards spoken_logs
+    std::map<MachineId, SpokenLog> spoken_logs;
 };
 
 std::optional<http::Response> Gateway::Impl::decide(const http::Request& head, http::BodyPlan& plan) {
@@ -221,11 +234,7 @@ http::Response Gateway::Impl::enrol(const http::Request& request) {
 }
 
 http::Response Gateway::Impl::binary(const std::string& sha256, const http::Request& request) {
-    std::string path;
-    {
-        const std::scoped_lock lock(binaries_mutex);
-        if (const auto found = binaries.find(sha256); found != binaries.end()) path = found->second;
-    }
+    const auto path = binaries.path_of(sha256);
     if (path.empty()) return http::problem(404, "there is no agent with this SHA-256");
     auto file = http::open_file(path);
     if (!file) return http::problem(file.error());
@@ -237,13 +246,46 @@ http::Response Gateway::Impl::binary(const std::string& sha256, const http::Requ
 http::Response Gateway::Impl::append_log(const http::Request& request, const MachineGate& gate) {
     const auto offset = number_of(request, "offset");
     const auto count = number_of(request, "skip");
-    if (!offset || *offset < 0) return http::problem(400, "offset must be a whole number from 0");
-    if (count && *count < 0) return http::problem(400, "skip must be a whole number from 0");
+    if (!offset || *offset < 0 || *offset > kLogOffsetMax) return http::problem(400, "offset must be a whole number from 0 to 2^50");
+    if (count && (*count < 0 || *count > kLogOffsetMax)) return http::problem(400, "skip must be a whole number from 0 to 2^50");
     const auto acked = count && *count > 0 ? logs.skip(gate.job, gate.attempt, *offset, *count)
                                            : logs.append(gate.job, gate.attempt, *offset, request.body);
     if (!acked) return http::problem(acked.error());
     if (options.log_grew) options.log_grew(gate.job);
     return http::json(200, nlohmann::json{{"acked", *acked}}.dump());
+}
+
+void Gateway::Impl::spoke_of_log(const gateway::Session& session, const std::string& attempt, std::int64_t bytes) {
+    const auto gate = options.machine_lookup(session.tag);
+    if (!gate || gate->id != session.machine || gate->attempt.get() != attempt) return;
+    const std::scoped_lock lock(spoken_mutex);
+    auto& known = spoken_logs[session.machine];
+    if (known.attempt != gate->attempt) known = {.tag = session.tag, .job = gate->job, .attempt = gate->attempt};
+    known.bytes = std::max(known.bytes, std::min(bytes, kLogOffsetMax));
+}
+
+/// The session of the machine has been ended. If it will not be back with this attempt, what it had said and not sent is lost.
+void Gateway::Impl::mark_lost_log(const MachineId& machine) {
+    SpokenLog lost;
+    {
+        const std::scoped_lock lock(spoken_mutex);
+        const auto found = spoken_logs.find(machine);
+        if (found == spoken_logs.end()) return;
+        lost = found->second;
+    }
+    const auto gate = options.machine_lookup(lost.tag);
+    const bool gone = !gate || gate->id != machine || gate->attempt != lost.attempt || gate->state == MachineState::interrupted ||
+                      gate->state == MachineState::destroying || gate->state == MachineState::gone;
+    if (!gone) return;  // closed only to be greeted anew
+    {
+        const std::scoped_lock lock(spoken_mutex);
+        spoken_logs.erase(machine);
+    }
+    loop.work([self = shared_from_this(), lost] {
+        const auto marked = self->logs.lost(lost.job, lost.attempt, lost.bytes);
+        if (!marked) log::warn("gateway.log_not_marked", {{"attempt", lost.attempt.get()}, {"reason", marked.error().message}});
+        if (marked && *marked && self->options.log_grew) self->options.log_grew(lost.job);
+    });
 }
 
 gateway::Bulk Gateway::Impl::bulk() {
@@ -335,7 +377,11 @@ void Gateway::Impl::serve(http::Request request, http::Answer answer) {
 }
 
 Gateway::Gateway(http::Loop& loop, CorePort& core, GatewayOptions options)
-    : impl_(std::make_shared<Impl>(loop, core, std::move(options))) {}
+    : impl_(std::make_shared<Impl>(loop, core, std::move(options))) {
+    impl_->sockets->on_log_length([impl = std::weak_ptr(impl_)](const gateway::Session& s, const std::string& attempt, std::int64_t bytes) {
+        if (const auto here = impl.lock()) here->spoke_of_log(s, attempt, bytes);
+    });
+}
 
 Gateway::~Gateway() { stop(); }
 
@@ -367,34 +413,26 @@ std::uint16_t Gateway::port() const { return impl_->listener ? impl_->listener->
 
 std::string Gateway::spki_pin() const { return impl_->tls.spki_pin; }
 
-Result<std::string> Gateway::add_agent_binary(const std::string& path) {
-    auto file = http::open_file(path);
-    if (!file) return fail(std::move(file).error());
-    const auto size = http::file_size(*file);
-    if (!size) return fail(size.error());
-    const auto bytes = http::file_range(*std::move(file), 0, *size);
-    checkpoints::Sha256 hash;
-    std::string piece;
-    for (auto state = http::BodyStream::State::more; state == http::BodyStream::State::more;) {
-        piece.clear();
-        state = bytes->next(piece);
-        if (state == http::BodyStream::State::broken) return fail(ErrorKind::io, "read " + path);
-        hash.add(piece);
-    }
-    auto sha256 = hash.finish().hex();
-    const std::scoped_lock lock(impl_->binaries_mutex);
-    impl_->binaries[sha256] = path;
-    return sha256;
-}
+Result<std::string> Gateway::add_agent_binary(const std::string& path) { return impl_->binaries.add(path); }
 
 void Gateway::send(const MachineId& machine, const agent_protocol::ToAgent& message) {
     if (!impl_->sockets->connected(machine)) return;
-    impl_->loop.enqueue([sockets = impl_->sockets, machine, text = ap::encode(message)] { sockets->send(machine, text); });
+    auto text = [&] {
+        const auto* lease = std::get_if<ap::Lease>(&message);
+        if (lease == nullptr) return ap::encode(message);
+        // What the job's former attempts left of its quota: the agent itself then keeps head and tail of its output, and no
+        // line that says why an attempt failed is dropped here.
+        auto bounded = *lease;
+        bounded.log_bytes_max = std::min(bounded.log_bytes_max, impl_->logs.room(JobId{lease->job}));
+        return ap::encode(ap::ToAgent{std::move(bounded)});
+    }();
+    impl_->loop.enqueue([sockets = impl_->sockets, machine, text = std::move(text)] { sockets->send(machine, text); });
 }
 
 void Gateway::close(const MachineId& machine) {
     impl_->sessions.close(machine);
     impl_->loop.enqueue([sockets = impl_->sockets, machine] { sockets->close(machine, "the session of this machine is over"); });
+    impl_->mark_lost_log(machine);
 }
 
 bool Gateway::connected(const MachineId& machine) const { return impl_->sockets->connected(machine); }

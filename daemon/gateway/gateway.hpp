@@ -41,7 +41,7 @@ struct GatewayOptions {
     std::string tls_cert;         // PEM files; both empty = self-signed, made once in data_dir/tls
     std::string tls_key;
     Secret install_key;           // enrol tokens are derived from it
-    std::int64_t log_bytes_max{1LL << 30};        // of one job's log over all attempts; the middle is dropped, with a mark
+    std::int64_t log_bytes_max{1LL << 30};        // of one job's log over all attempts, see LogFiles; dropped with a mark
     std::int64_t pack_bytes_max{128LL << 20};     // one pack as stored
     int connections_max{20'000};
     Millis silence{Seconds{90}};                  // a WebSocket without a frame or pong for this long is ended (real time)
@@ -70,14 +70,15 @@ class Gateway {
     /// SHA-256 of the certificate's public key (SPKI), hex: GPUFERRY_PIN. Valid after start().
     [[nodiscard]] std::string spki_pin() const;
 
-    /// Registers an agent binary; it is served by its hash for as long as the process lives. Returns the SHA-256 (hex).
-    /// Reads and hashes the file now. Errors: `io`.
+    /// Copies an agent binary to data_dir/agents, from where it and the newest before it are served by their hashes, also
+    /// after a restart. Returns the SHA-256 (hex). Blocks. Errors: `not_found`, `io`.
     Result<std::string> add_agent_binary(const std::string& path);
 
     /// Queues a message to the machine's WebSocket; dropped silently when there is none (the core sends again at the next
-    /// AgentConnected). Any thread; order per machine is kept.
+    /// AgentConnected). Any thread; order per machine is kept. A lease's log quota is lowered to what is left of the job's.
     void send(const MachineId& machine, const agent_protocol::ToAgent& message);
-    /// Ends the machine's sessions: its tokens are void and its WebSocket is closed after what was queued before.
+    /// Ends the machine's sessions: its tokens are void and its WebSocket is closed after what was queued before. If the machine
+    /// is interrupted, being destroyed or gone, output that it had spoken of and not sent is marked as lost in the log.
     void close(const MachineId& machine);
     [[nodiscard]] bool connected(const MachineId& machine) const;
     [[nodiscard]] int connected_count() const;

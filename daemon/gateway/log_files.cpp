@@ -22,7 +22,10 @@ using checkpoints::File;
 struct Gap {
     std::int64_t at{0};     // offset of the mark in the file
     std::int64_t count{0};  // bytes of output that it stands for
+    LogFiles::Why why{LogFiles::Why::dropped};
 };
+
+constexpr std::string_view kLostRecord = " lost";
 
 Result<void> write_at(const File& file, std::string_view bytes, std::int64_t at, const std::string& path) {
     while (!bytes.empty()) {
@@ -51,7 +54,9 @@ std::vector<Gap> parse_gaps(std::string_view text) {
         const auto at = std::from_chars(line.data(), stop, gap.at);
         if (at.ec != std::errc{} || at.ptr == stop || *at.ptr != ' ') continue;
         const auto count = std::from_chars(at.ptr + 1, stop, gap.count);
-        if (count.ec != std::errc{} || count.ptr != stop) continue;
+        if (count.ec != std::errc{}) continue;
+        if (std::string_view(count.ptr, stop) == kLostRecord) gap.why = LogFiles::Why::machine_lost;
+        else if (count.ptr != stop) continue;
         if (!gaps.empty() && gaps.back().at == gap.at) gaps.back() = gap;
         else gaps.push_back(gap);
     }
@@ -75,6 +80,17 @@ std::string read_all(const File& file) {
 struct LogFiles::JobBytes {
     std::once_flag counted;
     std::atomic<std::int64_t> total{0};
+
+    void count(const std::string& folder) {
+        std::call_once(counted, [&] {
+            std::error_code error;
+            for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+                if (entry.path().extension() != ".log") continue;
+                const auto bytes = entry.file_size(error);
+                if (!error) total += static_cast<std::int64_t>(bytes);
+            }
+        });
+    }
 };
 
 struct LogFiles::Log {
@@ -93,7 +109,20 @@ struct LogFiles::Log {
     std::int64_t synced{0};                  // output offset that is known to be on disk
 };
 
-std::string LogFiles::mark(std::int64_t count) { return fmt::format("\n[gpuferry: {:>16} bytes of output dropped]\n", count); }
+std::string LogFiles::mark(std::int64_t count, Why why) {
+    if (why == Why::machine_lost) return fmt::format("\n[gpuferry: machine lost:{:>16} bytes gone]\n", count);
+    return fmt::format("\n[gpuferry: {:>16} bytes of output dropped]\n", count);
+}
+
+/// With `mutex_` held.
+std::shared_ptr<LogFiles::JobBytes> LogFiles::bytes_of(const JobId& job) {
+    auto bytes = job_bytes_[job].lock();
+    if (bytes) return bytes;
+    bytes = std::make_shared<JobBytes>();
+    std::erase_if(job_bytes_, [](const auto& entry) { return entry.second.expired(); });
+    job_bytes_[job] = bytes;
+    return bytes;
+}
 
 std::shared_ptr<LogFiles::Log> LogFiles::find(const JobId& job, const AttemptId& attempt) {
     const std::scoped_lock lock(mutex_);
@@ -106,12 +135,7 @@ std::shared_ptr<LogFiles::Log> LogFiles::find(const JobId& job, const AttemptId&
     log->folder = data_dir_ + "/logs/" + job.get();
     log->path = log->folder + "/" + attempt.get() + ".log";
     log->gaps_path = log->folder + "/" + attempt.get() + ".gaps";
-    log->job_bytes = job_bytes_[job].lock();
-    if (!log->job_bytes) {
-        log->job_bytes = std::make_shared<JobBytes>();
-        std::erase_if(job_bytes_, [](const auto& entry) { return entry.second.expired(); });
-        job_bytes_[job] = log->job_bytes;
-    }
+    log->job_bytes = bytes_of(job);
     open_.emplace(attempt, log);
     recent_.push_front(attempt);
     // The oldest that nobody is using: two objects for one file would each believe in its own length.
@@ -129,14 +153,7 @@ std::shared_ptr<LogFiles::Log> LogFiles::find(const JobId& job, const AttemptId&
 Result<void> LogFiles::load(Log& log) const {
     if (log.loaded) return {};
     if (auto made = http::make_folders(log.folder); !made) return made;
-    std::call_once(log.job_bytes->counted, [&log] {
-        std::error_code error;
-        for (const auto& entry : std::filesystem::directory_iterator(log.folder, error)) {
-            if (entry.path().extension() != ".log") continue;
-            const auto bytes = entry.file_size(error);
-            if (!error) log.job_bytes->total += static_cast<std::int64_t>(bytes);
-        }
-    });
+    log.job_bytes->count(log.folder);
     const bool fresh = ::access(log.path.c_str(), F_OK) != 0;
     log.file = File(::open(log.path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     if (!log.file.is_open()) return fail(disk_error(errno, "open", log.path));
@@ -161,7 +178,7 @@ Result<void> LogFiles::load(Log& log) const {
             log.end += gap.count - length;
             if (log.size >= gap.at + length) continue;
             // The mark was cut off by a crash.
-            if (auto written = write_at(log.file, mark(gap.count), gap.at, log.path); !written) return written;
+            if (auto written = write_at(log.file, mark(gap.count, gap.why), gap.at, log.path); !written) return written;
             log.end += gap.at + length - log.size;
             log.size = gap.at + length;
         }
@@ -186,7 +203,9 @@ Result<std::int64_t> LogFiles::append(const JobId& job, const AttemptId& attempt
             bytes.remove_prefix(static_cast<std::size_t>(known));
             const auto want = static_cast<std::int64_t>(bytes.size());
             auto& total = l.job_bytes->total;
-            const auto room = std::clamp<std::int64_t>(job_bytes_max_ - total.fetch_add(want), 0, want);
+            const auto used = total.fetch_add(want);
+            const auto own = std::min(reserve() - l.size, 2 * job_bytes_max_ - used);
+            const auto room = std::clamp<std::int64_t>(std::max(job_bytes_max_ - used, own), 0, want);
             total -= want - room;
             const auto kept = bytes.substr(0, static_cast<std::size_t>(room));
             if (auto written = write_at(l.file, kept, l.size, l.path); !written) {
@@ -198,7 +217,7 @@ Result<std::int64_t> LogFiles::append(const JobId& job, const AttemptId& attempt
             l.size += room;
             l.end += room;
             if (kept.size() < bytes.size()) {
-                if (auto dropped = drop(l, static_cast<std::int64_t>(bytes.size() - kept.size())); !dropped)
+                if (auto dropped = drop(l, static_cast<std::int64_t>(bytes.size() - kept.size()), Why::dropped); !dropped)
                     return fail(std::move(dropped).error());
             }
         }
@@ -216,18 +235,45 @@ Result<std::int64_t> LogFiles::skip(const JobId& job, const AttemptId& attempt, 
         if (auto loaded = load(l); !loaded) return fail(std::move(loaded).error());
         if (offset > l.end) return l.end;
         if (const auto missing = offset + count - l.end; missing > 0) {
-            if (auto dropped = drop(l, missing); !dropped) return fail(std::move(dropped).error());
+            if (auto dropped = drop(l, missing, Why::dropped); !dropped) return fail(std::move(dropped).error());
         }
         end = l.end;
     }
     return sync(l, end);
 }
 
+Result<bool> LogFiles::lost(const JobId& job, const AttemptId& attempt, std::int64_t bytes) {
+    const auto log = find(job, attempt);
+    auto& l = *log;
+    std::int64_t end = 0;
+    {
+        const std::scoped_lock lock(l.writing);
+        if (auto loaded = load(l); !loaded) return fail(std::move(loaded).error());
+        if (bytes <= l.end) return false;
+        if (auto marked = drop(l, bytes - l.end, Why::machine_lost); !marked) return fail(std::move(marked).error());
+        end = l.end;
+    }
+    if (auto synced = sync(l, end); !synced) return fail(std::move(synced).error());
+    return true;
+}
+
+std::int64_t LogFiles::room(const JobId& job) {
+    std::shared_ptr<JobBytes> bytes;
+    {
+        const std::scoped_lock lock(mutex_);
+        bytes = bytes_of(job);
+    }
+    bytes->count(data_dir_ + "/logs/" + job.get());
+    const auto left = std::max(reserve(), job_bytes_max_ - bytes->total);
+    return left - left / 16;  // the marks count in what is on disk
+}
+
 /// With `writing` held.
-Result<void> LogFiles::drop(Log& log, std::int64_t count) const {
+Result<void> LogFiles::drop(Log& log, std::int64_t count, Why why) const {
     const auto length = static_cast<std::int64_t>(mark(0).size());
     const bool grows = log.last.at >= 0 && log.last.at + length == log.size;
-    const Gap gap{.at = grows ? log.last.at : log.size, .count = grows ? log.last.count + count : count};
+    const Gap gap{.at = grows ? log.last.at : log.size, .count = grows ? log.last.count + count : count,
+                  .why = grows && log.last.why == Why::machine_lost ? Why::machine_lost : why};
     if (auto synced = sync_file(log.file, log.path); !synced) return synced;
     if (!log.gaps.is_open()) {
         log.gaps = File(::open(log.gaps_path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
@@ -235,7 +281,7 @@ Result<void> LogFiles::drop(Log& log, std::int64_t count) const {
         const auto folder = std::filesystem::path(log.gaps_path).parent_path();
         if (auto synced = checkpoints::Disk::real().sync_directory(folder); !synced) return synced;
     }
-    const auto record = fmt::format("{} {}\n", gap.at, gap.count);
+    const auto record = fmt::format("{} {}{}\n", gap.at, gap.count, gap.why == Why::machine_lost ? kLostRecord : "");
     auto before = http::file_size(log.gaps);
     if (!before) return fail(std::move(before).error());
     if (auto written = write_at(log.gaps, record, *before, log.gaps_path); !written) {
@@ -244,7 +290,7 @@ Result<void> LogFiles::drop(Log& log, std::int64_t count) const {
     }
     if (auto synced = sync_file(log.gaps, log.gaps_path); !synced) return synced;
     // From here on the gap counts: a mark that cannot be written now is written when the log is opened again.
-    const auto written = write_at(log.file, mark(gap.count), gap.at, log.path);
+    const auto written = write_at(log.file, mark(gap.count, gap.why), gap.at, log.path);
     log.last = gap;
     log.end += count;
     log.size = gap.at + length;

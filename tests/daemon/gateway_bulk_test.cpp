@@ -100,6 +100,9 @@ TEST_CASE("log bytes are acknowledged by offset, with repeats, gaps and marks") 
     CHECK(post("?offset=1012", "tail\n") == 1017);
     CHECK(post("?offset=0", "") == 1017);
     CHECK(post("?offset=-1", "x") == -400);
+    CHECK(post("?offset=0&skip=9223372036854775807", "") == -400);
+    CHECK(post("?offset=9223372036854775807", "x") == -400);
+    CHECK(post("?offset=0&skip=1125899906842625", "") == -400);
     CHECK(post("", "x") == -400);
     CHECK(post("?offset=x", "x") == -400);
     CHECK(b.call("POST", "/agent/log/att_" + std::string(26, '9') + "?offset=0", token, "x").status == 409);

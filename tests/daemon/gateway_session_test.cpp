@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "checkpoints/digest.hpp"
+#include "daemon/gateway/agent_binaries.hpp"
+#include "daemon/gateway/log_files.hpp"
 #include "tests/daemon/support/gateway_bench.hpp"
 
 namespace gf::test {
@@ -78,6 +80,63 @@ TEST_CASE("the agent's binary is served by its hash, to all, on plain HTTP too")
     CHECK(plain.headers.at("content-range") == "bytes 100-199/700000");
     CHECK(b.call("GET", "/agent/bin/" + std::string(64, 'a'), "").status == 404);
     CHECK_FALSE(b.gateway->add_agent_binary(b.folder / "none"));
+}
+
+TEST_CASE("an agent's binary stays what its hash says through upgrades and restarts") {
+    GatewayBench b;
+    const auto path = b.folder / "agent";
+    write_file(path, "first version");
+    const auto first = b.gateway->add_agent_binary(path).value();
+    write_file(path, "second version");  // under the running daemon
+    CHECK(b.call("GET", "/agent/bin/" + first, "").body == "first version");
+    gateway::AgentBinaries after(b.folder / "agents");  // as a daemon that was started anew has it
+    const auto second = after.add(path).value();
+    CHECK(read_file(after.path_of(second)) == "second version");
+    CHECK(read_file(after.path_of(first)) == "first version");
+    // What is not what its name says is not served, and not kept.
+    write_file(after.path_of(first), "rotten");
+    CHECK(after.add(path).value() == second);
+    CHECK(after.path_of(first).empty());
+    for (int n = 0; n < 12; ++n) {
+        write_file(path, "version " + std::to_string(n));
+        const auto hash = after.add(path).value();
+        CHECK_FALSE(after.path_of(hash).empty());
+    }
+    CHECK(after.path_of(second).empty());
+    const auto kept = std::distance(std::filesystem::directory_iterator(b.folder / "agents"), {});
+    CHECK(kept == static_cast<std::ptrdiff_t>(gateway::AgentBinaries::kKept));
+}
+
+TEST_CASE("output that a lost machine had spoken of is marked in the log, and a lease has what is left of the quota") {
+    GatewayBench b([](GatewayOptions& o) { o.log_bytes_max = 64'000; });
+    const auto token = b.enrol();
+    SocketClient socket(b.gateway->port(), token, true);
+    REQUIRE(socket.status() == 101);
+    socket.send(hello());
+    CHECK(b.call("POST", b.of_attempt("log", "?offset=0"), token, std::string(5000, 'x')).status == 200);
+    ap::Heartbeat beat;
+    beat.attempt = b.gate.attempt.get();
+    beat.log_bytes = 6000;
+    socket.send(ap::encode(ap::FromAgent{.boot_id = "boot-1", .seq = 0, .body = beat}));
+    beat.attempt = "att_of_another";
+    beat.log_bytes = 1'000'000;
+    socket.send(ap::encode(ap::FromAgent{.boot_id = "boot-1", .seq = 0, .body = beat}));
+    REQUIRE(eventually([&] { return b.core->seen_of<AgentSaid>().size() == 3; }));
+    ap::Lease lease;
+    lease.job = b.gate.job.get();
+    b.gateway->send(b.gate.id, lease);
+    const auto text = socket.receive();
+    REQUIRE(text);
+    const auto message = ap::decode_to_agent(*text);
+    REQUIRE(message);
+    CHECK(std::get<ap::Lease>(*message).log_bytes_max == 59'000 - 59'000 / 16);
+    const auto path = b.folder / ("logs/" + b.gate.job.get() + "/" + b.gate.attempt.get() + ".log");
+    const auto log = [&] { return read_file(path); };
+    b.gateway->close(b.gate.id);  // only to be greeted anew: nothing is lost yet
+    CHECK(log() == std::string(5000, 'x'));
+    b.change_gate([](MachineGate& g) { g.state = MachineState::interrupted; });
+    b.gateway->close(b.gate.id);
+    CHECK(eventually([&] { return log() == std::string(5000, 'x') + gateway::LogFiles::mark(1000, gateway::LogFiles::Why::machine_lost); }));
 }
 
 TEST_CASE("a client with another pin does not get through") {

@@ -105,8 +105,36 @@ TEST_CASE("a job that writes beyond its quota keeps its head and a mark, and its
     // The quota is the job's, not the attempt's, also after a restart.
     const AttemptId second{"att_00000000000000000000000002"};
     LogFiles again(folder.path(), 1000);
-    CHECK(again.append(kJob, second, 0, "more").value() == 4);
-    CHECK(test::read_file(folder / ("logs/" + kJob.get() + "/" + second.get() + ".log")) == LogFiles::mark(4));
+    // But no attempt is without a word: its first 1/64 is kept, up to twice the quota in all.
+    const auto text_of = [&](const AttemptId& attempt) { return test::read_file(folder / ("logs/" + kJob.get() + "/" + attempt.get() + ".log")); };
+    CHECK(again.append(kJob, second, 0, "why it failed, and more").value() == 23);
+    CHECK(text_of(second) == "why it failed, " + LogFiles::mark(8));
+    CHECK(again.room(kJob) == 15);
+    CHECK(LogFiles(folder.path(), 16'000).room(kJob) > 13'000);
+    int kept = 0;
+    for (int n = 10; n < 99; ++n) {
+        const AttemptId next{"att_000000000000000000000000" + std::to_string(n)};
+        REQUIRE(again.append(kJob, next, 0, "fifteen letters").has_value());
+        kept += text_of(next).starts_with("fifteen letters") ? 1 : 0;
+    }
+    CHECK(kept > 55);
+    CHECK(kept < 70);
+}
+
+TEST_CASE("what a lost machine had not sent is marked as that") {
+    Bench b;
+    b.append(0, "hello");
+    CHECK_FALSE(b.logs.lost(kJob, kAttempt, 5).value());
+    CHECK(b.text() == "hello");
+    CHECK(b.logs.lost(kJob, kAttempt, 1005).value());
+    CHECK(b.text() == "hello" + LogFiles::mark(1000, LogFiles::Why::machine_lost));
+    CHECK(LogFiles::mark(1000, LogFiles::Why::machine_lost).size() == LogFiles::mark(0).size());
+    CHECK_FALSE(b.logs.lost(kJob, kAttempt, 1005).value());
+    // A crash between record and mark is made good with the same words.
+    test::write_file(b.path(), "hello");
+    LogFiles again(b.folder.path(), kPlenty);
+    CHECK(again.append(kJob, kAttempt, 0, "").value() == 1005);
+    CHECK(b.text() == "hello" + LogFiles::mark(1000, LogFiles::Why::machine_lost));
 }
 
 TEST_CASE("writers at the same time lose and double nothing") {
