@@ -27,6 +27,7 @@
 #include "model/result.hpp"
 #include "model/secret.hpp"
 #include "model/strong.hpp"
+#include "providers/offer_query.hpp"
 
 namespace gf {
 
@@ -41,16 +42,7 @@ struct Capabilities {
     bool search_per_count{false};  // each GPU count and kind costs a paced search of its own: ask for few at a time
 };
 
-/// What waiting jobs can use; an adapter may use it to ask less, never to answer with less than fits.
-struct OfferQuery {
-    std::vector<int> gpu_counts{1};          // distinct counts wanted
-    std::vector<std::string> provider_gpu_names;  // empty = all
-    std::int64_t disk_gb{20};                // prices of disk-dependent offers are computed for this size
-    bool on_demand{true};
-    bool spot{true};
-};
-
-/// When the prices of one GPU count and kind were read, where one call reads them at several times.
+/// When the prices of one GPU count and kind were read, where one call reads them at several times: the oldest search of it.
 struct PriceRead {
     int gpu_count{1};
     bool spot{false};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "daemon/orchestrator/step.hpp"
 
@@ -10,19 +12,28 @@ namespace gf {
 
 namespace {
 
-/// Lays an answer over what is known: it replaces what it was asked about (count and kind), the rest stays with its own age.
+// What people are shown of a market that is looked at piece by piece. Placement goes by the last look alone.
+constexpr std::size_t kOffersShown = 1024;
+
+/// Lays an answer over what is known: it replaces what it was asked about, the rest stays with its own age.
 void take_offers(LiveProvider& p, const OfferList& list, Instant began) {
-    if (!p.capabilities.search_per_count) {
-        p.offers = list.offers;
-        p.offers_read.clear();
-    } else {
-        std::erase_if(p.offers, [&](const Offer& o) {
-            return std::ranges::find(p.offers_asked.gpu_counts, o.gpu_count) != p.offers_asked.gpu_counts.end() &&
-                   (o.spot ? p.offers_asked.spot : p.offers_asked.on_demand);
-        });
-        p.offers.insert(p.offers.end(), list.offers.begin(), list.offers.end());
-        for (const PriceRead& read : list.reads) p.offers_read[{read.gpu_count, read.spot}] = read.at;
+    const OfferQuery& asked = p.offers_asked;
+    std::set<std::string_view> ids;
+    for (const Offer& offer : list.offers) ids.insert(offer.id);
+    std::erase_if(p.offers, [&](const Offer& o) {
+        return p.capabilities.is_local || asked.replaces(o) || ids.contains(o.id);
+    });
+    // The oldest stand first, so the cut takes what was read longest ago and never this answer.
+    if (p.offers.size() > kOffersShown) p.offers.erase(p.offers.begin(), p.offers.end() - kOffersShown);
+    p.offers.insert(p.offers.end(), list.offers.begin(), list.offers.end());
+    if (list.reads.empty()) {
+        for (const int count : asked.gpu_counts) {
+            if (asked.on_demand) p.offers_read[{count, false}] = began;
+            if (asked.spot) p.offers_read[{count, true}] = began;
+        }
+        for (const Offer& offer : list.offers) p.offers_read[{offer.gpu_count, offer.spot}] = began;
     }
+    for (const PriceRead& read : list.reads) p.offers_read[{read.gpu_count, read.spot}] = read.at;
     p.rejected = list.rejected;
     p.offers_at = began;
 }
@@ -33,6 +44,7 @@ void Step::on(const OffersSeen& e, const StoredRows&) {
     LiveProvider* p = provider(e.provider);
     if (!p) return;
     p->offers_call.reset();
+    p->offers_wanted.reset();  // whoever still waits says so again when the queue is looked at
     p->offers_asked_once = true;
     if (!e.result) {
         p->offers_failures += 1;
@@ -60,7 +72,14 @@ void Step::on(const BalanceSeen& e, const StoredRows&) {
     if (!p) return;
     p->balance_call.reset();
     p->balance_next = now_ + w_.settings.balance;
-    if (e.result) p->balance = *e.result;
+    if (e.result) {
+        p->balance = *e.result;
+        return;
+    }
+    // A passing trouble leaves the figure standing. Every other answer says that there is none to be had, and an old one
+    // would refuse offers, or not, for ever.
+    const ErrorKind why = e.result.error().kind;
+    if (why != ErrorKind::unavailable && why != ErrorKind::rate_limited && why != ErrorKind::unknown_outcome) p->balance.reset();
 }
 
 void Step::drive_provider(LiveProvider& p) {
@@ -73,37 +92,26 @@ void Step::drive_provider(LiveProvider& p) {
     }
     bool waits = w_.queued_jobs > 0;
     bool machines_here = false;
-    std::set<int> counts;
-    std::int64_t disk = 20;
     for (const auto& [id, task] : w_.tasks) {
         if (task.row.state != TaskState::waiting) continue;
         waits = true;
     }
-    for (const auto& [id, job] : w_.jobs) {
-        if (!job.spec) continue;
-        counts.insert(std::max(1, job.spec->resources.gpus));
-        disk = std::max(disk, disk_gb(*job.spec));
-    }
     for (const auto& [id, machine] : w_.machines)
         machines_here = machines_here || (machine.row.provider == p.name && machine.row.state != MachineState::gone);
 
-    const bool offers_due = !p.offers_asked_once || (waits && now_ >= p.offers_next);
+    // A market that is searched count by count is swept while others wait for something else; one whose answer is whole has
+    // nothing to add to what the waiting jobs ask of it.
+    const bool sweep_due = waits && p.capabilities.search_per_count;
+    const bool offers_due = !p.offers_asked_once || (now_ >= p.offers_next && (p.offers_wanted || sweep_due));
     if (offers_due && (!p.offers_call || now_ - *p.offers_call > kCallLost)) {
         // What queued jobs ask for is not known without reading them all; the common counts serve them.
         constexpr std::array kCommonCounts{1, 2, 4, 8};
-        OfferQuery query{.gpu_counts = {kCommonCounts.begin(), kCommonCounts.end()}, .provider_gpu_names = {}, .disk_gb = disk,
-                         .on_demand = true, .spot = p.capabilities.spot};
-        if (p.capabilities.search_per_count) {
-            // Prices must be fresh at a rent, and all counts together take longer than that: what a job waits for goes
-            // first and alone, the rest in turn.
-            query.gpu_counts = {kCommonCounts.at(p.offers_turn++ % kCommonCounts.size())};
-            if (p.offers_wanted) query = *p.offers_wanted;
-            query.disk_gb = std::max(query.disk_gb, disk);
-        } else {
-            counts.insert(kCommonCounts.begin(), kCommonCounts.end());
-            query.gpu_counts.assign(counts.begin(), counts.end());
-        }
-        p.offers_wanted.reset();
+        OfferQuery query{.gpu_counts = {kCommonCounts.begin(), kCommonCounts.end()}, .spot = p.capabilities.spot};
+        if (p.capabilities.search_per_count) query.gpu_counts = {kCommonCounts.at(p.offers_turn++ % kCommonCounts.size())};
+        if (!p.offers_asked_once) query.look = Look::wanted;  // readiness and the first job wait for it
+        if (p.offers_wanted) query = *std::exchange(p.offers_wanted, std::nullopt);
+        // Ages are those of one look: with another one under way, what is left of the last says nothing of this market.
+        if (p.capabilities.search_per_count && query.market() != p.offers_asked.market()) p.offers_read.clear();
         p.offers_asked = query;
         p.offers_call = now_;
         effect(CallOffers{p.name, std::move(query)});

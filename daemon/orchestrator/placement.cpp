@@ -13,6 +13,102 @@ bool provider_named(const std::vector<std::string>& list, const std::string& nam
     return std::ranges::find(list, name) != list.end();
 }
 
+// Offers of this many looks back still show which one to take; its own price is read again before the rent.
+constexpr int kKnownLooks = 4;
+// A task that has waited this many patiences takes what is known now, however long the queue before a market is.
+constexpr int kTurnPatiences = 4;
+
+bool read_within(const LiveProvider& p, int count, bool spot, Instant now, Millis age) {
+    const auto read = p.offers_read.find({count, spot});
+    return read != p.offers_read.end() && now - read->second <= age;
+}
+
+bool all_read_within(const LiveProvider& p, const ResourceSpec& wanted, Instant now, Millis age) {
+    const int count = std::max(1, wanted.gpus);
+    const bool bids = p.capabilities.spot && wanted.spot != SpotChoice::never;
+    const bool fixed = !p.capabilities.spot || wanted.spot != SpotChoice::always;
+    return (!bids || read_within(p, count, true, now, age)) && (!fixed || read_within(p, count, false, now, age));
+}
+
+/// Precision, NVLink and bandwidth are a card's: no market knows them, every market knows the card's name.
+std::vector<std::string> able_cards(const ResourceSpec& r, const GpuNames& gpus) {
+    std::vector<std::string> out;
+    for (const GpuCard& card : gpus.cards()) {
+        if ((r.precision == "bf16" && !card.bf16) || (r.precision == "fp8" && !card.fp8)) continue;
+        if (r.nvlink && card.nvlink_gb_s == 0) continue;
+        if (r.memory_bandwidth && (!card.bandwidth_gb_s || *card.bandwidth_gb_s * kGB < r.memory_bandwidth->count)) continue;
+        out.push_back(card.canonical);
+    }
+    return out;
+}
+
+/// Least reported memory that can meet the demand; the filters have the last word.
+std::optional<Bytes> vram_reported(const VramDemand& demand) {
+    constexpr double kClassShare = 0.93, kUsableMost = 0.985;  // as scheduler/filters.hpp
+    double least = 0;
+    if (demand.class_gb) least = kClassShare * *demand.class_gb * static_cast<double>(kGiB);
+    if (demand.exact) least = std::max(least, static_cast<double>(demand.exact->count) / kUsableMost);
+    return least > 0 && least < 1e15 ? std::optional(Bytes{static_cast<std::int64_t>(least)}) : std::nullopt;
+}
+
+/// What the task still needs where that is not what its spec says: a larger card or more memory after it ran out of that,
+/// less time after a run.
+JobSpec rest_of(const JobSpec& spec, const TaskRecord& task) {
+    constexpr double kNextClass = 1.08;  // as scheduler/filters.hpp
+    JobSpec rest = spec;
+    if (task.vram_above) {
+        rest.resources.vram = rest.resources.vram.value_or(VramDemand{});
+        const auto above = static_cast<std::int64_t>(static_cast<double>(task.vram_above->count) * kNextClass * 0.985);
+        rest.resources.vram->exact = Bytes{std::max(above, rest.resources.vram->exact.value_or(Bytes{}).count)};
+    }
+    if (task.memory_above) rest.resources.memory = std::max(rest.resources.memory.value_or(Bytes{}), *task.memory_above);
+    if (rest.limits.duration) rest.limits.duration = std::max(Millis{0}, *rest.limits.duration - task.ran);
+    return rest;
+}
+
+/// Registers what has to be looked at. A market with paced searches sees one look at a time: those who want different ones
+/// have theirs in turn, in the order of the looks themselves, so that none is left out. The others are asked for all at once.
+void want(LiveProvider& p, OfferQuery query) {
+    if (!p.offers_wanted) {
+        p.offers_wanted = std::move(query);
+        return;
+    }
+    OfferQuery& wanted = *p.offers_wanted;
+    if (wanted.look == Look::rent) return;
+    if (!p.capabilities.search_per_count) {
+        for (const int count : query.gpu_counts)
+            if (std::ranges::find(wanted.gpu_counts, count) == wanted.gpu_counts.end()) wanted.gpu_counts.push_back(count);
+        wanted.on_demand = wanted.on_demand || query.on_demand;
+        wanted.spot = wanted.spot || query.spot;
+        return;
+    }
+    if (query.market() == wanted.market()) {
+        wanted.on_demand = wanted.on_demand || query.on_demand;
+        wanted.spot = wanted.spot || query.spot;
+        return;
+    }
+    const bool query_next = query.market() > p.offers_asked.market(), wanted_next = wanted.market() > p.offers_asked.market();
+    if (query_next != wanted_next ? query_next : query.market() < wanted.market()) wanted = std::move(query);
+}
+
+/// What was read before the task began to wait shows nothing of what it waits for, unless it is young: a job gets one look of
+/// its own, and then those of every `timing.offers`.
+void forget_older_reads(LiveProvider& p, const ResourceSpec& wanted, Instant since, Instant now, Millis young) {
+    std::erase_if(p.offers_read, [&](const auto& entry) {
+        return entry.first.first == std::max(1, wanted.gpus) && entry.second <= since && now - entry.second > young;
+    });
+}
+
+/// An offer that can be chosen: of what was looked at last, and not from a market that fails or hangs, which must not keep
+/// the choice from the others.
+bool choosable(const LiveProvider& p, const Offer& offer, Instant now, const CoreSettings& settings) {
+    if (p.capabilities.search_per_count && !p.offers_asked.covers(offer)) return false;
+    if (read_within(p, offer.gpu_count, offer.spot, now, settings.offers_fresh)) return true;
+    const bool hangs = p.offers_call && now - *p.offers_call > settings.offers_patience;
+    return p.offers_failures == 0 && !hangs &&
+           read_within(p, offer.gpu_count, offer.spot, now, kKnownLooks * settings.offers);
+}
+
 }  // namespace
 
 ChoiceWorld choice_world(const World& world, Instant now, bool local_allowed) {
@@ -45,38 +141,51 @@ ChoiceWorld choice_world(const World& world, Instant now, bool local_allowed) {
 }
 
 bool Step::price_fresh(const LiveProvider& p, int gpu_count, bool spot) const {
-    if (!p.capabilities.search_per_count) return p.offers_at && now_ - *p.offers_at <= w_.settings.offers_fresh;
-    const auto read = p.offers_read.find({gpu_count, spot});
-    return read != p.offers_read.end() && now_ - read->second <= w_.settings.offers_fresh;
+    return read_within(p, gpu_count, spot, now_, w_.settings.offers_fresh);
 }
 
 bool Step::prices_fresh(const LiveProvider& p, const ResourceSpec& wanted) const {
-    const int count = std::max(1, wanted.gpus);
-    const bool bids = p.capabilities.spot && wanted.spot != SpotChoice::never;
-    const bool fixed = !p.capabilities.spot || wanted.spot != SpotChoice::always;
-    return (!bids || price_fresh(p, count, true)) && (!fixed || price_fresh(p, count, false));
+    return all_read_within(p, wanted, now_, w_.settings.offers);
 }
 
 OfferQuery Step::query_for(const LiveProvider& p, const JobSpec& spec) {
     const ResourceSpec& r = spec.resources;
-    return {.gpu_counts = {std::max(1, r.gpus)}, .provider_gpu_names = {}, .disk_gb = disk_gb(spec),
-            .on_demand = !p.capabilities.spot || r.spot != SpotChoice::always,
-            .spot = p.capabilities.spot && r.spot != SpotChoice::never};
+    OfferQuery query{.gpu_counts = {std::max(1, r.gpus)},
+                     .on_demand = !p.capabilities.spot || r.spot != SpotChoice::always,
+                     .spot = p.capabilities.spot && r.spot != SpotChoice::never,
+                     .look = Look::wanted};
+    // Who answers with everything at once needs no demands, and one answer serves all jobs.
+    if (!p.capabilities.search_per_count) return query;
+    constexpr Millis kLeaseLeast = std::chrono::minutes{75}, kLeaseMargin = std::chrono::minutes{15};  // as scheduler/filters.hpp
+    query.disk_gb = disk_gb(spec);
+    query.demands = {.gpus = r.gpu, .regions = r.regions,
+                     .vram_min = r.vram ? vram_reported(*r.vram) : std::nullopt,
+                     .memory_min = r.memory, .cpus_min = r.cpus, .inet_down_min = r.inet_down_mbps,
+                     .reliability_min = r.reliability,
+                     .lease_min = spec.limits.duration ? *spec.limits.duration + kLeaseMargin : kLeaseLeast,
+                     .cuda_min = r.cuda};
+    return query;
 }
 
 bool Step::offers_settled(const JobSpec& spec) {
-    // Rent only from fresh prices, but let no slow or broken provider hold up the others: each gets a bounded wait.
+    // Choose only from what is known lately, but let no slow or broken provider hold up the others: each gets a bounded wait.
+    const ResourceSpec& r = spec.resources;
     bool settled = true;
     for (auto& [name, p] : w_.providers) {
-        const auto& r = spec.resources;
         if (!r.providers.empty() && !provider_named(r.providers, name)) continue;
         if (provider_named(r.exclude_providers, name)) continue;
-        if (prices_fresh(p, r)) continue;
+        OfferQuery query = query_for(p, spec);
+        const bool by_ability = !r.precision.empty() || r.nvlink || r.memory_bandwidth;
+        if (p.capabilities.search_per_count && by_ability && r.gpu.empty() && w_.settings.gpus != nullptr)
+            query.demands.gpus = able_cards(r, *w_.settings.gpus);
+        const bool looked = !p.capabilities.search_per_count || p.offers_asked.market() == query.market();
+        if (looked && prices_fresh(p, r)) continue;
         if (p.offers_failures > 0 && now_ < p.offers_next) continue;
+        want(p, std::move(query));
+        if (!p.offers_call) p.offers_next = now_;
+        if (looked && all_read_within(p, r, now_, kKnownLooks * w_.settings.offers)) continue;
         if (p.offers_call && now_ - *p.offers_call > w_.settings.offers_patience) continue;
         settled = false;
-        if (!p.offers_wanted) p.offers_wanted = query_for(p, spec);
-        if (!p.offers_call) p.offers_next = now_;
     }
     return settled;
 }
@@ -152,8 +261,23 @@ bool Step::place(LiveJob& job, LiveTask& task, bool fresh_enough) {
     std::vector<Offer> offers;
     for (const auto& [name, p] : w_.providers)
         for (const Offer& offer : p.offers)
-            if (price_fresh(p, offer.gpu_count, offer.spot)) offers.push_back(offer);
+            if (choosable(p, offer, now_, w_.settings)) offers.push_back(offer);
     const Decision decision = choose(*job.spec, task.row, offers, choice_world(w_, now_, job.row.local_allowed));
+    if (decision.chosen) {
+        const Offer& chosen = decision.chosen->offer;
+        LiveProvider& from = w_.providers.at(chosen.provider.get());
+        if (!price_fresh(from, chosen.gpu_count, chosen.spot)) {
+            // Only the price that is about to be paid has to be young: it alone is read again, before all other looks.
+            OfferQuery query = from.offers_asked;
+            query.gpu_counts = {chosen.gpu_count};
+            query.on_demand = !chosen.spot;
+            query.spot = chosen.spot;
+            query.look = Look::rent;
+            if (!from.offers_wanted || from.offers_wanted->look != Look::rent) from.offers_wanted = std::move(query);
+            if (!from.offers_call) from.offers_next = now_;
+            return false;
+        }
+    }
     write_decision(job.row.id, decision);
     if (!decision.chosen) return false;
     rent(job, task, *decision.chosen);
@@ -170,6 +294,10 @@ void Step::on(const QueuePage& e, const StoredRows&) {
         const bool was_live = w_.jobs.contains(id);
         if (!was_live) {
             if (item.row.job.state != JobState::queued) continue;
+            if (w_.left_since_read.contains(id)) {
+                w_.queue_dirty = true;  // a command has changed it meanwhile; the next page shows how
+                continue;
+            }
             w_.jobs[id] = LiveJob{item.row.job, item.spec};
             w_.tasks[item.row.task.id] = LiveTask{.row = item.row.task, .attempt = {}};
         }
@@ -190,8 +318,14 @@ void Step::on(const QueuePage& e, const StoredRows&) {
             continue;
         }
         if (task.row.not_before && now_ < *task.row.not_before) continue;
-        const bool fresh = offers_settled(*job.spec);
-        waiting_for_offers = waiting_for_offers || !fresh;
+        for (auto& [name, p] : w_.providers)
+            forget_older_reads(p, job.spec->resources, task.row.waiting_since, now_, w_.settings.offers_fresh);
+        const bool less_left = job.spec->limits.duration && task.row.ran > Millis{0};
+        const bool settled = task.row.vram_above || task.row.memory_above || less_left
+                                 ? offers_settled(rest_of(*job.spec, task.row))
+                                 : offers_settled(*job.spec);
+        const bool fresh = settled || now_ - task.row.waiting_since > kTurnPatiences * w_.settings.offers_patience;
+        waiting_for_offers = waiting_for_offers || !settled;
         place(job, task, fresh);
     }
     if (e.full) {
@@ -212,6 +346,7 @@ void Step::look_at_queue() {
     if (now_ < w_.queue_pass_not_before) return;
     w_.queue_dirty = false;
     w_.queue_read_open = true;
+    w_.left_since_read.clear();
     w_.queue_pass_not_before = now_ + Millis{static_cast<std::int64_t>(20 * w_.settings.time_scale)};
     effect(ReadQueue{.after = w_.queue_cursor, .limit = 64});
 }

@@ -46,16 +46,15 @@ Result<OfferList> Adapter::offers(const OfferQuery& query) {
     OfferList out;
     if (!query.on_demand) return out;
     const std::set<int> counts(query.gpu_counts.begin(), query.gpu_counts.end());
-    const std::set<std::string> names(query.provider_gpu_names.begin(), query.provider_gpu_names.end());
     for (const auto& cloud : clouds_) {
         for (const int count : counts) {
             if (count < 1) continue;
             const auto reply = client_.gpus(cloud == "secure" ? "SECURE" : "COMMUNITY", count);
             if (!reply.value) return fail(read_error(reply.answer, "read the GPU catalog"));
             for (const auto& gpu : *reply.value) {
-                if (!names.empty() && !names.contains(gpu.id)) continue;
                 auto mapped = offer_of(gpu, cloud, count, lookup_);
                 if (!mapped) continue;
+                // The catalog comes whole whatever is wanted, so nothing of it is dropped.
                 if (auto* offer = std::get_if<Offer>(&*mapped))
                     out.offers.push_back(std::move(*offer));
                 else

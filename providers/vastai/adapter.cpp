@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "providers/vastai/gpu_spellings.hpp"
 #include "providers/vastai/mapping.hpp"
 
 namespace gf::vastai {
@@ -11,7 +12,7 @@ namespace {
 // than what it has.
 constexpr int kSearchesMax = 12;
 constexpr int kRoundsMax =
-    4;  // searches of one count and kind without GPU names, each leaving out the names seen so far
+    4;  // of a sweep: searches of one count and kind without GPU names, each leaving out the names seen so far
 
 }  // namespace
 
@@ -25,28 +26,30 @@ Adapter::Adapter(std::string api_url, Secret key, HttpClient& http, Clock& clock
 Result<OfferList> Adapter::offers(const OfferQuery& query) {
     OfferList out;
     int searches_left = kSearchesMax;
+    const auto names = spellings_of(query.demands.gpus, lookup_);
     for (const int count : std::set<int>(query.gpu_counts.begin(), query.gpu_counts.end())) {
         if (count < 1) continue;
         if (query.on_demand)
-            if (auto done = search_all(query, count, false, searches_left, out); !done)
+            if (auto done = search_all(query, names, count, false, searches_left, out); !done)
                 return fail(std::move(done).error());
         if (query.spot)
-            if (auto done = search_all(query, count, true, searches_left, out); !done)
+            if (auto done = search_all(query, names, count, true, searches_left, out); !done)
                 return fail(std::move(done).error());
     }
     return out;
 }
 
-Result<void> Adapter::search_all(const OfferQuery& query, int count, bool bid, int& searches_left,
-                                 OfferList& out) {
-    const auto disk = std::max(query.disk_gb, kDiskGbMin);
+Result<void> Adapter::search_all(const OfferQuery& query, const std::vector<std::string>& names, int count,
+                                 bool bid, int& searches_left, OfferList& out) {
+    auto request = search_request(query, count, bid);
     bool read_noted = false;
     std::set<std::int64_t> taken;  // rounds may overlap where names were spelled in two ways
-    const auto search = [&](const std::vector<std::string>& names, const std::vector<std::string>& not_names,
+    const auto search = [&](const std::vector<std::string>& named, const std::vector<std::string>& not_named,
                             std::set<std::string>* names_seen) -> Result<std::size_t> {
         --searches_left;
-        const auto reply = client_.search(
-            {.gpu_names = names, .gpu_names_not = not_names, .num_gpus = count, .bid = bid, .disk_gb = disk});
+        request.gpu_names = named;
+        request.gpu_names_not = not_named;
+        const auto reply = client_.search(request);
         if (!reply.value) return fail(seen(read_error(reply.answer, "search offers")));
         const auto now = clock_.now();
         // Searches wait for each other: what counts for freshness is when the oldest answer of this count and
@@ -56,7 +59,7 @@ Result<void> Adapter::search_all(const OfferQuery& query, int count, bool bid, i
         for (const auto& ask : *reply.value) {
             if (names_seen != nullptr && !ask.gpu_name.empty()) names_seen->insert(ask.gpu_name);
             if (ask.id && !taken.insert(*ask.id).second) continue;
-            auto mapped = offer_of(ask, bid, disk, count, now, lookup_);
+            auto mapped = offer_of(ask, bid, request.disk_gb, count, now, lookup_);
             if (auto* offer = std::get_if<Offer>(&mapped))
                 out.offers.push_back(std::move(*offer));
             else
@@ -65,25 +68,25 @@ Result<void> Adapter::search_all(const OfferQuery& query, int count, bool bid, i
         return reply.value->size();
     };
 
-    const auto& names = query.provider_gpu_names;
-    if (names.empty()) {
-        // At most 64 rows come back and there are no pages. The cheapest 64 may all be small cards, so a full
-        // answer is followed by one without the names seen so far.
-        std::set<std::string> names_seen;
-        for (int round = 0; round < kRoundsMax && searches_left > 0; ++round) {
-            const auto before = names_seen.size();
-            const auto rows = search({}, {names_seen.begin(), names_seen.end()}, &names_seen);
-            if (!rows) return fail(rows.error());
-            if (*rows < kSearchRowsMax || names_seen.size() == before) break;
+    std::set<std::string> names_seen;
+    const auto rows = search(names, {}, &names_seen);
+    if (!rows) return fail(rows.error());
+    // At most 64 rows come back and there are no pages. For a waiting job they are enough: the cheapest that pass its
+    // demands. Another round would only make the first one old.
+    if (query.look != Look::sweep || *rows < kSearchRowsMax) return {};
+    if (!names.empty()) {
+        for (const auto& name : names) {
+            if (searches_left <= 0 || names.size() < 2) break;
+            if (const auto more = search({name}, {}, nullptr); !more) return fail(more.error());
         }
         return {};
     }
-    const auto rows = search(names, {}, nullptr);
-    if (!rows) return fail(rows.error());
-    if (*rows < kSearchRowsMax || names.size() < 2) return {};
-    for (const auto& name : names) {
-        if (searches_left <= 0) break;
-        if (const auto more = search({name}, {}, nullptr); !more) return fail(more.error());
+    // The cheapest 64 may all be small cards, so a full answer is followed by one without the names seen so far.
+    for (int round = 1; round < kRoundsMax && searches_left > 0; ++round) {
+        const auto before = names_seen.size();
+        const auto more = search({}, {names_seen.begin(), names_seen.end()}, &names_seen);
+        if (!more) return fail(more.error());
+        if (*more < kSearchRowsMax || names_seen.size() == before) break;
     }
     return {};
 }

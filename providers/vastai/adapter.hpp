@@ -31,8 +31,9 @@ class Adapter final : public Provider {
     Result<Usd> balance() override;
 
  private:
-    /// Everything of one count and kind of renting, in as few searches as the cap of 64 rows allows.
-    Result<void> search_all(const OfferQuery& query, int count, bool bid, int& searches_left, OfferList& out);
+    /// One count and kind of renting: one search for a waiting job; in a sweep as many as the cap of 64 rows needs.
+    Result<void> search_all(const OfferQuery& query, const std::vector<std::string>& names, int count, bool bid,
+                            int& searches_left, OfferList& out);
     Result<void> prove_key();
     /// A key that is refused anywhere voids earlier proofs.
     Error seen(Error error);

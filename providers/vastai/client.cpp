@@ -202,6 +202,18 @@ Reply<std::vector<Ask>> Client::search(const SearchRequest& request) {
         body["gpu_name"] = {{"in", request.gpu_names}};  // with spaces, as in the rows
     else if (!request.gpu_names_not.empty())
         body["gpu_name"] = {{"notin", request.gpu_names_not}};
+    // At most 64 rows come back, so what does not fit must not take their places.
+    if (!request.countries.empty()) body["geolocation"] = {{"in", request.countries}};
+    const auto at_least = [&](const char* field, const auto& figure) {
+        if (figure) body[field] = {{"gte", *figure}};
+    };
+    at_least("gpu_ram", request.gpu_ram);
+    at_least("cpu_ram", request.cpu_ram);
+    at_least("cpu_cores_effective", request.cpu_cores_effective);
+    at_least("reliability2", request.reliability);
+    at_least("inet_down", request.inet_down);
+    at_least("duration", request.duration_s);
+    at_least("cuda_max_good", request.cuda);
     auto [answer, text] =
         call("search", {.method = "POST", .url = api_url_ + "/api/v0/bundles/", .body = body.dump()},
              kSearchPatience);

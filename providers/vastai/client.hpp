@@ -42,6 +42,15 @@ struct SearchRequest {
     int num_gpus{1};
     bool bid{false};
     std::int64_t disk_gb{8};
+    // Demands; empty or absent = none. Whoever states one does not get rows where the figure is null.
+    std::vector<std::string> countries{};   // two letters
+    std::optional<std::int64_t> gpu_ram{};  // "MB" per GPU, at least
+    std::optional<std::int64_t> cpu_ram{};  // MB of the whole machine, at least
+    std::optional<int> cpu_cores_effective{};
+    std::optional<double> reliability{};
+    std::optional<double> inet_down{};
+    std::optional<std::int64_t> duration_s{};
+    std::optional<double> cuda{};
 };
 
 struct Ask {

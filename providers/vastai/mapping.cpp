@@ -7,6 +7,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "model/region.hpp"
+
 namespace gf::vastai {
 namespace {
 
@@ -217,6 +219,34 @@ std::optional<OfferId> parse_offer_id(std::string_view text) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id.ask);
     if (error != std::errc{} || end != text.data() + text.size() || id.ask <= 0) return std::nullopt;
     return id;
+}
+
+SearchRequest search_request(const OfferQuery& query, int num_gpus, bool bid) {
+    SearchRequest out{.gpu_names = {},
+                      .gpu_names_not = {},
+                      .num_gpus = num_gpus,
+                      .bid = bid,
+                      .disk_gb = std::max(query.disk_gb, kDiskGbMin)};
+    // Queries know countries only, so a group is all of its countries.
+    if (!query.demands.regions.empty())
+        for (char a = 'A'; a <= 'Z'; ++a)
+            for (char b = 'A'; b <= 'Z'; ++b) {
+                const std::string code{a, b};
+                if (std::ranges::any_of(query.demands.regions, [&](const auto& r) { return in_region(code, r); }))
+                    out.countries.push_back(code);
+            }
+    if (query.demands.vram_min) out.gpu_ram = query.demands.vram_min->count / kMiB;
+    // The whole machine has no less than our share.
+    if (query.demands.memory_min) out.cpu_ram = query.demands.memory_min->count / kMega;
+    out.cpu_cores_effective = query.demands.cpus_min;
+    out.reliability = query.demands.reliability_min;
+    out.inet_down = query.demands.inet_down_min;
+    if (query.demands.lease_min) out.duration_s = std::chrono::floor<Seconds>(*query.demands.lease_min).count();
+    // 12.10 cannot be expressed as the number that the field is, so such a demand is left to the filters here.
+    if (const auto dot = query.demands.cuda_min.find('.'); dot == std::string::npos || query.demands.cuda_min.size() == dot + 2)
+        if (const auto micros = parse_decimal_micros(query.demands.cuda_min))
+            out.cuda = static_cast<double>(*micros) / 1e6;
+    return out;
 }
 
 std::variant<Offer, RejectedOffer> offer_of(const Ask& ask, bool bid, std::int64_t disk_gb, int num_gpus,

@@ -33,6 +33,9 @@ struct OfferId {
 [[nodiscard]] std::string offer_id(OfferId id);
 [[nodiscard]] std::optional<OfferId> parse_offer_id(std::string_view text);
 
+/// One search by everything of `query` that Vast.ai can search by, but the names.
+[[nodiscard]] SearchRequest search_request(const OfferQuery& query, int num_gpus, bool bid);
+
 /// `disk_gb` is what the search was priced with.
 [[nodiscard]] std::variant<Offer, RejectedOffer> offer_of(const Ask& ask, bool bid, std::int64_t disk_gb,
                                                           int num_gpus, Instant now, const GpuLookup& lookup);

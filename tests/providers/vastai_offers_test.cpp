@@ -195,10 +195,29 @@ TEST_CASE("Vast.ai: bids carry their floor and stand above it") {
 
 TEST_CASE("Vast.ai: a search states all filters, in the server's spelling and with our disk") {
     VastBench b;
-    REQUIRE(b.provider().offers(
-        {.gpu_counts = {2}, .provider_gpu_names = {"RTX 4090", "H100 SXM"}, .disk_gb = 100, .spot = false}));
+    REQUIRE(b.provider().offers({.gpu_counts = {2},
+                                 .disk_gb = 100,
+                                 .spot = false,
+                                 .demands = {.gpus = {"vastai:RTX 4090", "vastai:H100 SXM"},
+                                             .regions = {"EEA", "US"},
+                                             .vram_min = Bytes{20 * kGiB + 5},
+                                             .memory_min = Bytes{32 * kGB},
+                                             .cpus_min = 8,
+                                             .inet_down_min = 200.0,
+                                             .reliability_min = 0.98,
+                                             .lease_min = Seconds{4500},
+                                             .cuda_min = "12.6"}}));
     const auto q = json::parse(b.server.received().back().body);
-    CHECK(q["gpu_name"] == json{{"in", {"RTX 4090", "H100 SXM"}}});
+    CHECK(q["gpu_name"] == json{{"in", {"H100 SXM", "RTX 4090"}}});
+    CHECK(q["geolocation"]["in"].size() == 31);  // the 30 of the EEA and US
+    CHECK(std::ranges::count(q["geolocation"]["in"], json("NO")) == 1);
+    CHECK(q["gpu_ram"] == json{{"gte", 20 * 1024}});
+    CHECK(q["cpu_ram"] == json{{"gte", 32'000}});
+    CHECK(q["cpu_cores_effective"] == json{{"gte", 8}});
+    CHECK(q["reliability2"] == json{{"gte", 0.98}});
+    CHECK(q["inet_down"] == json{{"gte", 200.0}});
+    CHECK(q["duration"] == json{{"gte", 4500}});
+    CHECK(q["cuda_max_good"] == json{{"gte", 12.6}});
     CHECK(q["num_gpus"] == json{{"eq", 2}});
     CHECK(q["verified"] == json{{"eq", true}});
     CHECK(q["external"] == json{{"eq", false}});
@@ -217,7 +236,7 @@ TEST_CASE("Vast.ai: the cap of 64 rows hides nothing that was asked for") {
         for (int i = 0; i < 70; ++i) b.world.asks.push_back(vast_ask(100 + i, "RTX 3060", 0.05));
         b.world.asks.push_back(vast_ask(900, "H100 SXM", 2.0));
         const auto list = b.provider().offers(
-            {.gpu_counts = {1}, .provider_gpu_names = {"RTX 3060", "H100 SXM"}, .spot = false});
+            {.gpu_counts = {1}, .spot = false, .demands = {.gpus = {"vastai:RTX 3060", "vastai:H100 SXM"}}});
         REQUIRE(list);
         CHECK(find(*list, "on_demand/900") != nullptr);
         CHECK(b.server.count("POST", "/api/v0/bundles/") == 3);
@@ -234,4 +253,21 @@ TEST_CASE("Vast.ai: the cap of 64 rows hides nothing that was asked for") {
         CHECK(find(*list, "on_demand/900") != nullptr);
         CHECK(b.server.count("POST", "/api/v0/bundles/") == 3);
     }
+    SUBCASE("for a waiting job: one search of each kind, so that the answer is young") {
+        VastBench b;
+        b.world.asks = json::array();
+        for (int i = 0; i < 70; ++i) b.world.asks.push_back(vast_ask(100 + i, "RTX 3060", 0.05));
+        b.world.asks.push_back(vast_ask(900, "H100 SXM", 2.0));
+        const auto list = b.provider().offers({.gpu_counts = {1}, .look = Look::wanted});
+        REQUIRE(list);
+        CHECK(b.server.count("POST", "/api/v0/bundles/") == 2);
+        CHECK(list->reads.size() == 2);
+    }
+}
+
+TEST_CASE("Vast.ai: a card without a name here is searched for among all") {
+    VastBench b;
+    REQUIRE(b.provider().offers(
+        {.gpu_counts = {1}, .spot = false, .demands = {.gpus = {"vastai:RTX 4090", "B9000"}}}));
+    CHECK_FALSE(json::parse(b.server.received().back().body).contains("gpu_name"));
 }

@@ -1,0 +1,249 @@
+// How the core looks at a market: a job that waits gets the prices that it needs, and pays none that it has not just seen.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bench.hpp"
+
+using namespace gf;
+
+namespace {
+
+/// A core with one provider whose searches take time, as Vast.ai's do, and the rows that it would show.
+class SearchBench {
+ public:
+    explicit SearchBench(Capabilities can = {.spot = true, .balance = true, .search_per_count = true},
+                         Millis pace = Millis{7'200})
+        : pace_(pace) {
+        auto opened = open_sqlite_store(":memory:");
+        REQUIRE(opened.has_value());
+        store = std::move(*opened);
+        auto live = store->load_live();
+        REQUIRE(live.has_value());
+        core = std::make_unique<Orchestrator>(CoreBench::default_settings(),
+                                              std::vector<Orchestrator::ProviderInfo>{{ProviderName{"paced"}, can}}, 7, *live,
+                                              std::map<JobId, std::shared_ptr<const JobSpec>>{}, now);
+    }
+
+    void add(const std::string& id, const std::string& gpu, const std::string& country, std::int64_t micros, bool spot = false) {
+        Offer o = CoreBench::offer("paced", id, micros, spot);
+        o.gpu.canonical = gpu;
+        o.country = country;
+        o.exclusive = true;
+        rows.push_back(o);
+    }
+
+    std::string submit(JobSpec spec) {
+        spec.run = "true";
+        spec.name = "job" + std::to_string(specs_.size());
+        spec.resources.disk = Bytes{20 * kGB};
+        specs_[spec.name] = std::make_shared<JobSpec>(spec);
+        apply(SubmitJob{static_cast<RequestId>(specs_.size()), spec.name, false, specs_[spec.name], "user", false, {}, "body"});
+        return spec.name;
+    }
+
+    void pass(Millis time) {
+        for (const Instant end = now + time; now < end;) {
+            now += Millis{100};
+            apply(Tick{});
+            answer();
+        }
+    }
+    [[nodiscard]] bool launched(const std::string& offer) const { return std::ranges::find(launches, offer) != launches.end(); }
+
+    Instant now{instant_of(1'790'000'000'000)};
+    std::unique_ptr<Store> store;
+    std::unique_ptr<Orchestrator> core;
+    std::vector<Offer> rows;
+    std::vector<OfferQuery> looks;
+    std::vector<std::string> launches;
+    std::vector<Millis> ages;  // of the prices that were rented by
+    std::size_t looks_before{0};  // the last launch
+    Result<Usd> balance{Usd{100'000'000}};
+
+ private:
+    void apply(Event event) {
+        StoredRows stored;
+        Effects out = core->apply(event, stored, now);
+        if (!out.rows.empty()) REQUIRE(store->commit(out.rows).has_value());
+        std::vector<Event> follow;
+        for (auto& effect : out.after_commit) {
+            if (const auto* look = std::get_if<CallOffers>(&effect)) begin(look->query);
+            if (const auto* list = std::get_if<CallList>(&effect)) follow.push_back(ListingSeen{list->provider, now, now, Listing{}});
+            if (std::holds_alternative<CallBalance>(effect)) follow.push_back(BalanceSeen{ProviderName{"paced"}, balance});
+            if (const auto* launch = std::get_if<CallLaunch>(&effect)) {
+                const Offer& taken = launch->request.offer;
+                launches.push_back(taken.id);
+                looks_before = looks.size();
+                ages.push_back(now - read_at_.at({taken.gpu_count, taken.spot}));
+            }
+            if (const auto* queue = std::get_if<ReadQueue>(&effect)) {
+                QueuePage page;
+                for (auto& row : *store->reader().queue(queue->after, queue->limit, now))
+                    page.items.push_back({row, specs_[row.job.spec]});
+                follow.push_back(std::move(page));
+            }
+        }
+        for (auto& next : follow) apply(std::move(next));
+    }
+
+    /// As the adapter does it: searches one pace apart, each with the cheapest 64 rows that meet the demands.
+    void begin(const OfferQuery& query) {
+        looks.push_back(query);
+        OfferList list;
+        Instant at = std::max(now, next_search_);
+        const Instant began = now;
+        for (const int count : query.gpu_counts)
+            for (const bool spot : {false, true}) {
+                if (!(spot ? query.spot : query.on_demand)) continue;
+                const int rounds = query.look == Look::sweep ? 4 : 1;
+                for (int round = 0; round < rounds; ++round, at = next_search_ = at + pace_)
+                    if (round == 0) {
+                        list.reads.push_back({.gpu_count = count, .spot = spot, .at = at});
+                        read_at_[{count, spot}] = at;
+                    }
+                std::vector<Offer> found;
+                for (const Offer& o : rows)
+                    if (o.gpu_count == count && o.spot == spot && query.covers(o)) found.push_back(o);
+                std::ranges::sort(found, {}, [](const Offer& o) { return o.gpu_rate.micros; });
+                found.resize(std::min<std::size_t>(found.size(), 64));
+                list.offers.insert(list.offers.end(), found.begin(), found.end());
+            }
+        open_ = OffersSeen{ProviderName{"paced"}, began, at - pace_ + Millis{300}, list};
+    }
+    void answer() {
+        if (!open_ || now < open_->ended) return;
+        auto seen = *std::exchange(open_, std::nullopt);
+        apply(std::move(seen));
+    }
+
+    Millis pace_;
+    Instant next_search_{};
+    std::map<std::pair<int, bool>, Instant> read_at_;
+    std::optional<OffersSeen> open_;
+    std::map<std::string, std::shared_ptr<const JobSpec>> specs_;
+};
+
+void fill(SearchBench& b) {
+    for (int i = 0; i < 84; ++i) {
+        b.add("d" + std::to_string(i), "CARD-" + std::to_string(i % 14), "US", 200'000 + i * 1'000);
+        b.add("s" + std::to_string(i), "CARD-" + std::to_string(i % 14), "US", 250'000 + i * 1'000, true);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("a job is placed within two looks however many rows a market has and however slow its searches are") {
+    for (const Millis pace : {Millis{7'200}, Millis{12'000}, Millis{30'000}}) {
+        CAPTURE(pace.count());
+        SearchBench b({.spot = true, .search_per_count = true}, pace);
+        fill(b);
+        b.pass(Seconds{1});
+        b.submit({});
+        b.pass(10 * pace);
+        REQUIRE(b.launches.size() == 1);
+        CHECK(b.launched("d0"));
+        CHECK(b.ages[0] <= Seconds{10});
+        CHECK(b.looks_before <= 3);  // the first look of the process, the job's own, the price before the rent
+    }
+}
+
+TEST_CASE("what fits is seen behind any number of cheaper rows that do not") {
+    SearchBench b;
+    fill(b);
+    for (int i = 0; i < 2; ++i) b.add("us" + std::to_string(i), "RTX-4090", "US", 210'000);
+    b.add("eu", "RTX-4090", "DE", 900'000);
+    JobSpec spec;
+    spec.resources.gpu = {"RTX-4090"};
+    spec.resources.regions = {"EU"};
+    b.submit(spec);
+    b.pass(Seconds{60});
+    REQUIRE(b.launches.size() == 1);
+    CHECK(b.launched("eu"));
+}
+
+TEST_CASE("jobs that want different things of a paced market have their looks in turn") {
+    SearchBench b;
+    fill(b);
+    b.pass(Seconds{1});
+    for (const char* gpu : {"NONE-A", "NONE-B", "NONE-C", "CARD-3"}) {
+        JobSpec spec;
+        spec.resources.gpu = {gpu};
+        b.submit(spec);
+    }
+    b.pass(Seconds{150});
+    CHECK(b.launches == std::vector<std::string>{"d3"});
+    std::map<std::string, int> looks;
+    for (const auto& look : b.looks)
+        if (look.demands.gpus.size() == 1) looks[look.demands.gpus[0]] += 1;
+    for (const char* gpu : {"NONE-A", "NONE-B", "NONE-C"}) CHECK(looks[gpu] >= 2);
+}
+
+TEST_CASE("demands travel to a market that is searched, none to one that answers whole") {
+    JobSpec spec;
+    spec.resources.gpus = 2;
+    spec.resources.vram = VramDemand{.class_gb = 24, .exact = {}};
+    spec.resources.memory = Bytes{64 * kGB};
+    spec.resources.cpus = 8;
+    spec.resources.reliability = 0.99;
+    spec.resources.regions = {"US"};
+    spec.limits.duration = std::chrono::hours{10};
+    {
+        SearchBench b;
+        b.submit(spec);
+        b.pass(Seconds{60});
+        const auto& demands = b.looks.back().demands;
+        CHECK(b.looks.back().gpu_counts == std::vector{2});
+        CHECK(demands.vram_min == Bytes{static_cast<std::int64_t>(0.93 * 24 * static_cast<double>(kGiB))});
+        CHECK(demands.memory_min == Bytes{64 * kGB});
+        CHECK(demands.cpus_min == 8);
+        CHECK(demands.reliability_min == 0.99);
+        CHECK(demands.regions == std::vector<std::string>{"US"});
+        CHECK(demands.lease_min == Millis{std::chrono::minutes{615}});
+        CHECK(b.looks.back().look == Look::wanted);
+    }
+    SearchBench b({.spot = false});
+    b.submit(spec);
+    b.pass(Seconds{60});
+    CHECK(b.looks.back().demands == OfferDemands{});
+}
+
+TEST_CASE("a job that nothing fits is no reason to ask a whole catalogue all the time, nor for counts that nobody wants") {
+    SearchBench b({.spot = false}, Millis{0});
+    b.add("a", "CARD", "US", 900'000);
+    b.pass(Seconds{1});
+    const auto before = b.looks.size();
+    JobSpec spec;
+    spec.resources.max_price = UsdPerHour{100'000};
+    b.submit(spec);
+    b.pass(Seconds{120});
+    CHECK(b.looks.size() - before >= 4);
+    CHECK(b.looks.size() - before <= 6);
+    for (auto i = before; i < b.looks.size(); ++i) CHECK(b.looks[i].gpu_counts == std::vector{1});
+    // The price falls: the next look shows it, and it is read once more only when it is old.
+    b.rows[0].gpu_rate = UsdPerHour{90'000};
+    b.pass(Seconds{35});
+    CHECK(b.launched("a"));
+    CHECK(b.ages.at(0) <= Seconds{10});
+}
+
+TEST_CASE("a balance that is not to be had any more is forgotten, one that is late is not") {
+    SearchBench b;
+    b.pass(Seconds{1});
+    const auto shown = [&] { return b.core->view(b.now).providers.at(0).balance; };
+    REQUIRE(shown() == Usd{100'000'000});
+    b.balance = std::unexpected(Error{.kind = ErrorKind::unavailable, .message = "502"});
+    b.pass(Seconds{61});
+    CHECK(shown() == Usd{100'000'000});
+    for (const auto kind : {ErrorKind::not_found, ErrorKind::api_retired}) {
+        b.balance = Usd{5'000'000};
+        b.pass(Seconds{61});
+        REQUIRE(shown() == Usd{5'000'000});
+        b.balance = std::unexpected(Error{.kind = kind, .message = "no such call"});
+        b.pass(Seconds{61});
+        CHECK(!shown());
+    }
+}
