@@ -35,8 +35,10 @@ http::Response unauthorized(std::string_view detail) {
 
 bool role_covers(Role held, Role wanted) { return static_cast<int>(held) >= static_cast<int>(wanted); }
 
-std::optional<http::Response> Access::foreign_page(const http::Request& request) const {
+std::optional<http::Response> Access::foreign_page(const http::Request& request, bool open) const {
     if (request.peer.unix_socket || !request.peer.loopback) return std::nullopt;
+    // Probes of load balancers; a browser always names a host.
+    if (open && request.http_1_0 && request.header("host").empty()) return std::nullopt;
     const auto sent = lower(request.header("host"));
     const auto host = without_port(sent);
     const auto& listen = context_.options.listen;
@@ -44,7 +46,7 @@ std::optional<http::Response> Access::foreign_page(const http::Request& request)
     const bool known = host == "localhost" || host == "127.0.0.1" || host == "[::1]" || host == without_port(listen) ||
                        std::ranges::find(extra, host) != extra.end();
     if (!known)
-        return http::problem(421, "the Host \"" + sent + "\" is not a name of this listener; it serves loopback names only");
+        return http::problem(421, "the Host \"" + sent + "\" is not a name of this listener; allowed_hosts in the configuration adds names");
     const auto origin = lower(request.header("origin"));
     if (!origin.empty() && origin != "http://" + sent && origin != "https://" + sent)
         return http::problem(403, "requests from pages of " + origin + " are not served");
@@ -87,6 +89,10 @@ Access::Verdict Access::judge(const http::Request& request, const Route& route) 
         return verdict;
     }
     if (route.open) return verdict;
+    if (!request.peer.tls && !request.peer.loopback) {
+        verdict.refuse = http::problem(403, "from other machines this listener takes tokens over TLS only; use https");
+        return verdict;
+    }
     verdict.refuse = by_token(request, verdict.caller);
     if (!verdict.refuse && !role_covers(verdict.caller.role, route.role))
         verdict.refuse = http::problem(403, "this needs the role " + std::string(text(route.role)) + "; the token has " +

@@ -22,8 +22,8 @@ class Access {
     /// Loop's thread. Reads the store at most once per token and five seconds.
     [[nodiscard]] Verdict judge(const http::Request& request, const Route& route);
     /// Host and Origin: a page of another site that got a browser to resolve its name to 127.0.0.1 is told off here, before
-    /// anything else. Only for loopback peers on TCP.
-    [[nodiscard]] std::optional<http::Response> foreign_page(const http::Request& request) const;
+    /// anything else. Only for loopback peers on TCP. `open`: the path needs no token.
+    [[nodiscard]] std::optional<http::Response> foreign_page(const http::Request& request, bool open) const;
 
  private:
     struct Remembered {

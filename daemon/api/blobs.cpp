@@ -2,10 +2,14 @@
 
 #include <sys/stat.h>
 
+#include <filesystem>
+#include <vector>
+
 #include "checkpoints/digest.hpp"
 #include "daemon/api/handlers.hpp"
 #include "daemon/api/json_views.hpp"
 #include "daemon/http/files.hpp"
+#include "daemon/log.hpp"
 
 namespace gf::api {
 namespace {
@@ -29,6 +33,17 @@ std::string blob_path(const std::string& data_dir, const std::string& sha256) { 
 
 bool blob_is_there(const Context& context, const std::string& sha256) {
     return size_of(blob_path(context.options.data_dir, sha256)).has_value();
+}
+
+void remove_unfinished_blobs(const std::string& data_dir) {
+    std::error_code failed;
+    std::vector<std::filesystem::path> unfinished;
+    for (std::filesystem::directory_iterator it(data_dir + "/blobs", failed), end; !failed && it != end; it.increment(failed))
+        if (it->path().filename().string().find(http::kUnfinished) != std::string::npos) unfinished.push_back(it->path());
+    for (const auto& path : unfinished) {
+        std::filesystem::remove(path, failed);
+        if (failed) log::warn("blobs.not_removed", {{"path", path.string()}, {"reason", failed.message()}});
+    }
 }
 
 Result<std::unique_ptr<http::BodySink>> begin_blob(const Context& context, const std::string& sha256) {

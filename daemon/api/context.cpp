@@ -17,6 +17,8 @@ Error bad_query(std::string_view key, std::string message) {
     return Error{.kind = ErrorKind::malformed, .message = std::move(message), .field = std::string(key)};
 }
 
+Error bad_cursor() { return bad_query("cursor", "cursor is not one that this server gave"); }
+
 }  // namespace
 
 Context::Context(http::Loop& l, CorePort& c, ServerOptions o)
@@ -130,8 +132,23 @@ Result<Page> page_of(const http::Request& request) {
     if (!limit) return fail(limit.error());
     Page page{.limit = static_cast<int>(*limit), .cursor = {}};
     if (const auto* cursor = request.query_value("cursor")) page.cursor = *cursor;
-    if (page.cursor.size() > 128) return fail(bad_query("cursor", "cursor is not one that this server gave"));
+    if (page.cursor.size() > 128) return fail(bad_cursor());
     return page;
+}
+
+Result<std::int64_t> number_of_cursor(const Page& page) {
+    if (page.cursor.empty()) return 0;
+    std::int64_t number = 0;
+    const auto* end = page.cursor.data() + page.cursor.size();
+    const auto [stop, error] = std::from_chars(page.cursor.data(), end, number);
+    // The bound keeps a cursor and a page after it far from the end of the type.
+    if (error != std::errc{} || stop != end || number < 0 || number > std::int64_t{1} << 60) return fail(bad_cursor());
+    return number;
+}
+
+Result<void> check_id_cursor(const Page& page, std::string_view prefix) {
+    if (page.cursor.empty() || (page.cursor.starts_with(prefix) && !id_body(page.cursor).empty())) return {};
+    return fail(bad_cursor());
 }
 
 }  // namespace gf::api

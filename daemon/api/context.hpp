@@ -81,5 +81,9 @@ struct Page {
 };
 inline constexpr int kPageMax = 1000;
 Result<Page> page_of(const http::Request& request);
+/// The cursor of a list whose cursors are numbers; 0 when there is none. Errors: `malformed` naming the cursor.
+Result<std::int64_t> number_of_cursor(const Page& page);
+/// Whether the cursor is empty or an id with this prefix ("job_"). Errors: the same.
+Result<void> check_id_cursor(const Page& page, std::string_view prefix);
 
 }  // namespace gf::api

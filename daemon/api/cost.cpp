@@ -75,6 +75,28 @@ Result<bool> may_have_more(Reader& reader, const JobId& job) {
     return false;
 }
 
+/// A machine of which the same is true, with the project that its money was reserved for.
+struct Unsettled {
+    MachineRecord machine;
+    std::string project;
+};
+Result<std::vector<Unsettled>> unsettled_machines(Reader& reader) {
+    std::vector<Unsettled> found;
+    for (std::string cursor;;) {
+        const auto page = reader.machines(false, cursor, kPageMax);
+        if (!page) return fail(page.error());
+        for (const auto& machine : *page) {
+            if (machine.state != MachineState::unknown) continue;
+            const auto held = reader.reservations(machine.job);
+            if (!held) return fail(held.error());
+            const auto open = [&machine](const ReservationRecord& r) { return r.machine == machine.id && !r.released_at; };
+            if (const auto row = std::ranges::find_if(*held, open); row != held->end()) found.push_back({machine, row->project});
+        }
+        if (page->size() < static_cast<std::size_t>(kPageMax)) return found;
+        cursor = page->back().id.get();
+    }
+}
+
 constexpr Instant kEver = instant_of(std::int64_t{1} << 52);
 
 }  // namespace
@@ -135,6 +157,17 @@ void total_cost(Call call) {
                 sum->held += part.to - part.from;
                 sum->at_least = sum->at_least || !row.rate_known;
             }
+        }
+        const auto unsettled = unsettled_machines(reader);
+        if (!unsettled) return http::problem(unsettled.error());
+        for (const auto& [machine, project] : *unsettled) {
+            if (machine.created_at >= to || now < from) continue;
+            const auto& key = by == "job"        ? machine.job.get()
+                              : by == "provider" ? machine.provider.get()
+                              : by == "machine"  ? machine.id.get()
+                                                 : project;
+            sums[key].at_least = true;
+            all.at_least = true;
         }
         Json out;
         out["total"] = dollars(all.cost);

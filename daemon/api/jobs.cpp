@@ -58,6 +58,7 @@ void list_of_job(const Call& call, Read read, View view) {
 void list_jobs(Call call) {
     const auto page = page_of(call.request);
     if (!page) return fail_with(call, page.error());
+    if (const auto good = check_id_cursor(*page, "job_"); !good) return fail_with(call, good.error());
     const auto state = enum_in_query<JobState>(call.request, "state");
     if (!state) return fail_with(call, state.error());
     const auto kind = enum_in_query<JobKind>(call.request, "kind");
@@ -127,14 +128,9 @@ void list_job_events(Call call) {
     const auto job = find_job(call);
     if (!job) return;
     // Here the cursor is the number of the last event of the page before: the history only grows.
-    std::int64_t after = 0;
-    const auto* end = page->cursor.data() + page->cursor.size();
-    if (!page->cursor.empty()) {
-        const auto [stop, error] = std::from_chars(page->cursor.data(), end, after);
-        if (error != std::errc{} || stop != end)
-            return fail_with(call, Error{.kind = ErrorKind::malformed, .message = "cursor is not one that this server gave", .field = "cursor"});
-    }
-    const auto rows = call.reader().events(job->id, after, page->limit);
+    const auto after = number_of_cursor(*page);
+    if (!after) return fail_with(call, after.error());
+    const auto rows = call.reader().events(job->id, *after, page->limit);
     if (!rows) return fail_with(call, rows.error());
     std::vector<Json> items;
     for (const auto& row : *rows) items.push_back(event_view(row));

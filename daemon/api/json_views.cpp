@@ -85,7 +85,7 @@ Json event_view(const EventRecord& event) {
     return out;
 }
 
-Json machine_view(const MachineRecord& machine) {
+Json machine_view(const MachineRecord& machine, Millis dead_man) {
     Json out;
     out["id"] = machine.id.get();
     out["provider"] = machine.provider.get();
@@ -105,6 +105,7 @@ Json machine_view(const MachineRecord& machine) {
     out["region"] = machine.offer.region;
     out["disk_bytes"] = machine.disk.count;
     out["watch"] = machine.watch;
+    if (dead_man > Millis{0}) out["dead_man"] = duration_text(dead_man);
     out["created_at"] = rfc3339(machine.created_at);
     if (machine.ready_at) out["ready_at"] = rfc3339(*machine.ready_at);
     if (machine.idle_since) out["idle_since"] = rfc3339(*machine.idle_since);

@@ -19,7 +19,8 @@ using Json = nlohmann::ordered_json;
 [[nodiscard]] Json attempt_view(const AttemptRecord& attempt);
 [[nodiscard]] Json checkpoint_view(const CheckpointRecord& checkpoint);
 [[nodiscard]] Json event_view(const EventRecord& event);
-[[nodiscard]] Json machine_view(const MachineRecord& machine);
+/// `dead_man`: how long its agent goes on without contact; 0 is left out.
+[[nodiscard]] Json machine_view(const MachineRecord& machine, Millis dead_man);
 [[nodiscard]] Json offer_view(const Offer& offer);
 [[nodiscard]] Json provider_view(const ProviderView& provider);
 [[nodiscard]] Json alert_view(const AlertRecord& alert);

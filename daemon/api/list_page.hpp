@@ -1,6 +1,6 @@
 // Lists that are whole in memory, cut into pages: the cursor is the number of entries already given.
 #pragma once
-#include <charconv>
+#include <algorithm>
 #include <vector>
 
 #include "daemon/api/context.hpp"
@@ -13,13 +13,9 @@ template <class Row, class View>
 Result<std::string> page_body(const http::Request& request, const std::vector<Row>& rows, View view) {
     const auto page = page_of(request);
     if (!page) return fail(page.error());
-    std::size_t from = 0;
-    if (!page->cursor.empty()) {
-        const auto* end = page->cursor.data() + page->cursor.size();
-        const auto [stop, error] = std::from_chars(page->cursor.data(), end, from);
-        if (error != std::errc{} || stop != end)
-            return fail(Error{.kind = ErrorKind::malformed, .message = "cursor is not one that this server gave", .field = "cursor"});
-    }
+    const auto given = number_of_cursor(*page);
+    if (!given) return fail(given.error());
+    const auto from = static_cast<std::size_t>(*given);
     const auto to = std::min(rows.size(), from + static_cast<std::size_t>(page->limit));
     std::vector<Json> items;
     for (auto i = from; i < to; ++i) items.push_back(view(rows[i]));

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kPiece = 64 * 1024;           // bytes read in one turn of the loop
 constexpr std::size_t kJsonBytesMax = 1 << 20;      // bytes of log in one JSON answer
-constexpr std::size_t kLineBytesMax = 64 * 1024;    // a longer line is given in several items
+constexpr std::size_t kLineBytesMax = 64 * 1024;    // a longer line is given in several items, cut between characters
 
 struct Wanted {
     int attempt{0};
@@ -112,6 +112,14 @@ Json line_view(int attempt, std::int64_t offset, std::string_view bytes) {
     return out;
 }
 
+/// Bytes at the end that begin a character and do not end it.
+std::size_t unfinished_bytes(std::string_view bytes) {
+    Utf8Repair repair;
+    std::string ignored;
+    repair.feed(bytes, ignored);
+    return repair.held();
+}
+
 /// Whole lines from `offset` on; a last line without its end is given once nothing can be added to it, or when it is too long
 /// to wait for its end.
 http::Response json_answer(JobLog log, const Wanted& wanted) {
@@ -138,7 +146,8 @@ http::Response json_answer(JobLog log, const Wanted& wanted) {
             const bool cut = end == std::string::npos;
             if (cut && used > 0) break;                                            // read on from the line's beginning
             if (cut && bytes->size() < kLineBytesMax && !part_over) break;         // may still grow
-            const auto length = (cut ? bytes->size() : end) - used;
+            auto length = (cut ? bytes->size() : end) - used;
+            if (cut && bytes->size() == kLineBytesMax) length -= unfinished_bytes(std::string_view(*bytes).substr(used));
             items.push_back(line_view(number, place.before + place.offset + static_cast<std::int64_t>(used),
                                       std::string_view(*bytes).substr(used, length)));
             used += length + (cut ? 0 : 1);

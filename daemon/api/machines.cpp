@@ -29,18 +29,19 @@ void command(Call call, MachineVerb verb) {
 void list_machines(Call call) {
     const auto page = page_of(call.request);
     if (!page) return fail_with(call, page.error());
+    if (const auto good = check_id_cursor(*page, "mch_"); !good) return fail_with(call, good.error());
     const auto all = flag_in_query(call.request, "all");
     if (!all) return fail_with(call, all.error());
     const auto rows = call.reader().machines(*all, page->cursor, page->limit);
     if (!rows) return fail_with(call, rows.error());
     std::vector<Json> items;
-    for (const auto& row : *rows) items.push_back(machine_view(row));
+    for (const auto& row : *rows) items.push_back(machine_view(row, call.context().options.dead_man));
     const bool full = static_cast<int>(rows->size()) == page->limit;
     answer_json(call, 200, dump(list_view(std::move(items), full ? rows->back().id.get() : "")));
 }
 
 void show_machine(Call call) {
-    if (const auto machine = find_machine(call)) answer_json(call, 200, dump(machine_view(*machine)));
+    if (const auto machine = find_machine(call)) answer_json(call, 200, dump(machine_view(*machine, call.context().options.dead_man)));
 }
 
 void destroy_machine(Call call) { command(std::move(call), MachineVerb::destroy); }

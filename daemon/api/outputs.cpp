@@ -107,10 +107,11 @@ std::optional<std::vector<OutputRecord>> outputs_of(const Call& call) {
 void list_outputs(Call call) {
     const auto page = page_of(call.request);
     if (!page) return fail_with(call, page.error());
+    const auto given = number_of_cursor(*page);
+    if (!given) return fail_with(call, given.error());
     auto rows = outputs_of(call);
     if (!rows) return;
-    in_background(std::move(call), [rows = *std::move(rows), page = *page](const Call& c, Reader&) {
-        const auto from = static_cast<std::size_t>(std::max<std::int64_t>(0, std::atoll(page.cursor.c_str())));
+    in_background(std::move(call), [rows = *std::move(rows), page = *page, from = static_cast<std::size_t>(*given)](const Call& c, Reader&) {
         const auto to = from + static_cast<std::size_t>(page.limit);
         std::vector<Json> items;
         std::size_t seen = 0;

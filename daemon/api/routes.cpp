@@ -13,7 +13,7 @@ using enum Role;
 
 // openapi.json describes the same rows; a test holds the two together.
 constexpr auto kRoutes = std::to_array<Route>({
-    {post, "/v1/jobs", submitter, false, Body::document, "", submit_job},
+    {post, "/v1/jobs", submitter, false, Body::document, "", submit_job, true},
     {get, "/v1/jobs", viewer, false, Body::none, "state kind project limit cursor", list_jobs},
     {get, "/v1/jobs/{id}", viewer, false, Body::none, "", show_job},
     {post, "/v1/jobs/{id}/cancel", submitter, false, Body::document, "", cancel_job},

@@ -19,6 +19,7 @@ struct Route {
     Body body;
     std::string_view query;         // keys that are known, separated by spaces
     void (*handle)(Call);
+    bool once{false};               // honours an Idempotency-Key
 };
 
 [[nodiscard]] std::span<const Route> routes();

@@ -51,8 +51,8 @@ class RestService final : public http::Service {
 
  private:
     std::optional<http::Response> decide(const http::Request& head, http::BodyPlan& plan) {
-        if (auto foreign = access_.foreign_page(head)) return foreign;
         auto match = api::find_route(head);
+        if (auto foreign = access_.foreign_page(head, match.route != nullptr && match.route->open)) return foreign;
         if (match.route == nullptr) {
             // Whether a path exists is no secret (openapi.json lists them all), so this needs no token.
             if (match.allowed.empty()) return http::problem(404, "there is no " + head.path);
@@ -63,6 +63,11 @@ class RestService final : public http::Service {
         auto verdict = access_.judge(head, *match.route);
         if (verdict.refuse) return std::move(verdict.refuse);
         if (const auto known = api::check_query(*match.route, head); !known) return http::problem(known.error());
+        if (match.route->method == http::Method::post && !match.route->once && !head.header("idempotency-key").empty()) {
+            // Silently ignored it would promise what does not hold: two tokens under one key.
+            const auto message = "Idempotency-Key is not supported on this route";
+            return http::problem(400, message, {{.field = "Idempotency-Key", .message = message, .range = {}}});
+        }
         switch (match.route->body) {
             case Body::none: plan.body_max = 0; break;
             case Body::document: plan.body_max = static_cast<std::int64_t>(context_->options.body_max); break;
@@ -136,6 +141,7 @@ Result<void> ApiServer::start() {
     context.last_event = *newest;
     if (auto made = http::make_folders(options.data_dir + "/blobs"); !made) return made;
     if (auto made = http::make_folders(options.data_dir + "/logs"); !made) return made;
+    api::remove_unfinished_blobs(options.data_dir);
     context.connections = [impl = impl_.get()] {
         return (impl->tcp ? impl->tcp->connections() : 0) + (impl->unix_socket ? impl->unix_socket->connections() : 0);
     };
@@ -144,13 +150,17 @@ Result<void> ApiServer::start() {
     const int connections_max = std::min(options.connections_max, std::max(16, http::raise_descriptor_limit() / 3));
     http::ListenOptions how{.connections_max = connections_max,
                             .streams_max = std::min(options.streams_max, std::max(8, connections_max / 2))};
+    // The daemon's own time, by which its records are dated: what a client compares them with.
+    how.now = [core = &context.core] { return core->now(); };
     if (!options.listen.empty()) {
         how.address = options.listen;
+        how.tls = options.tls;
         impl_->tcp = std::make_unique<http::Listener>(context.loop, impl_->service, how);
         if (auto listening = impl_->tcp->start(); !listening) return listening;
     }
     if (!options.socket_path.empty()) {
         how.address.clear();
+        how.tls = nullptr;
         how.unix_path = options.socket_path;
         impl_->unix_socket = std::make_unique<http::Listener>(context.loop, impl_->service, how);
         if (auto listening = impl_->unix_socket->start(); !listening) return listening;

@@ -1,4 +1,4 @@
-// The REST face of the daemon: the TCP listener (bearer tokens) and the unix socket `gpuferry.sock` (the same uid or root
+// The REST face of the daemon: the TCP listener (bearer tokens; from other machines over TLS only) and the unix socket `gpuferry.sock` (the same uid or root
 // is admitted as admin, principal "socket"). Handlers parse, authorise, make an event or read the store, and format the
 // answer; they decide nothing. Owned by the runtime; started after the store is open, stopped before the store is closed.
 #pragma once
@@ -10,6 +10,7 @@
 
 #include "daemon/api/core_port.hpp"
 #include "daemon/http/loop.hpp"
+#include "daemon/http/tls.hpp"
 #include "db/store.hpp"
 #include "model/result.hpp"
 #include "scheduler/gpu_names.hpp"
@@ -35,6 +36,8 @@ struct ServerOptions {
     std::string version;             // of the daemon, shown by /healthz
     std::string advertise_url;       // shown with the providers; empty = rented machines cannot reach the daemon
     std::vector<std::string> allowed_hosts;  // further Host names that are accepted beside loopback and the listen address
+    std::shared_ptr<http::TlsIdentity> tls;  // https on the TCP listener, told from http by the first byte; null = http only
+    Millis dead_man{0};                      // shown with each machine; 0 = not known
     std::size_t body_max{1 << 20};           // bytes of a JSON or YAML body
     std::int64_t blob_max{4LL << 30};        // bytes of one blob
     int connections_max{4096};               // open connections per listener

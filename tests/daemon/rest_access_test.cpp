@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "daemon/api/access.hpp"
 #include "daemon/api/openapi.hpp"
 #include "daemon/api/routes.hpp"
 #include "tests/daemon/support/rest_bench.hpp"
@@ -111,6 +112,88 @@ TEST_CASE("a web page of another site gets nothing from a loopback listener") {
     CHECK(b.tcp("POST", "/v1/jobs", token, kSpec, {kYaml, "Origin: http://evil.example"}).status == 403);
     CHECK(b.tcp("GET", "/v1/jobs", token, "", {"Origin: null"}).status == 403);
     CHECK(b.tcp("GET", "/v1/jobs", token, "", {"Origin: http://127.0.0.1:" + std::to_string(b.server->port())}).status == 200);
+}
+
+TEST_CASE("probes that speak HTTP/1.0 need no Host for the health checks, and only for them") {
+    RestBench b;
+    CHECK(raw(b.server->port(), "GET /healthz HTTP/1.0\r\n\r\n").find(" 200 ") != std::string::npos);
+    CHECK(raw(b.server->port(), "GET /readyz HTTP/1.0\r\n\r\n").find(" 503 ") != std::string::npos);
+    CHECK(raw(b.server->port(), "GET /v1/jobs HTTP/1.0\r\n\r\n").find(" 421 ") != std::string::npos);
+    CHECK(raw(b.server->port(), "GET /healthz HTTP/1.0\r\nHost: evil.example\r\n\r\n").find(" 421 ") != std::string::npos);
+    CHECK(raw(b.server->port(), "GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n").find(" 421 ") != std::string::npos);
+}
+
+TEST_CASE("a reverse proxy on this machine is let in under the names that are allowed") {
+    RestBench b([](ServerOptions& o) { o.allowed_hosts = {"ferry.example.org", "[2001:db8::5]"}; });
+    const auto token = b.token("viewer");
+    CHECK(b.tcp("GET", "/v1/jobs", token, "", {"Host: Ferry.Example.org"}).status == 200);
+    CHECK(b.tcp("GET", "/v1/jobs", token, "", {"Host: ferry.example.org:443", "Origin: https://ferry.example.org:443"}).status == 200);
+    CHECK(b.tcp("GET", "/v1/jobs", token, "", {"Host: [2001:db8::5]:8470"}).status == 200);
+    const auto other = b.tcp("GET", "/v1/jobs", token, "", {"Host: other.example.org"});
+    CHECK(other.status == 421);
+    CHECK(other.body.find("allowed_hosts") != std::string::npos);
+}
+
+TEST_CASE("the same port takes https, and from other machines nothing else with a token") {
+    TemporaryFolder folder;
+    const auto tls = http::load_or_make_tls(folder / "tls").value();
+    RestBench b([&](ServerOptions& o) { o.tls = tls.identity; });
+    const auto token = b.token("viewer");
+    const auto secure = [&](const std::string& path, std::vector<std::string> headers) {
+        return ask({.method = "GET", .url = "https://127.0.0.1:" + std::to_string(b.server->port()) + path, .body = {}, .headers = std::move(headers),
+                    .unix_path = {}, .pin = tls.spki_pin, .sink = {}});
+    };
+    CHECK(secure("/v1/jobs", {"Authorization: Bearer " + token}).status == 200);
+    CHECK(secure("/v1/jobs", {}).status == 401);
+    CHECK(b.tcp("GET", "/v1/jobs", token).status == 200);  // loopback: a proxy on this machine, or its user
+
+    api::Context context(*b.loop, *b.core, b.options);
+    context.reader = b.store->open_reader().value();
+    api::Access access(context);
+    const api::Route* jobs = nullptr;
+    const api::Route* health = nullptr;
+    for (const auto& route : api::routes()) {
+        if (route.pattern == "/v1/jobs" && route.method == http::Method::get) jobs = &route;
+        if (route.pattern == "/healthz") health = &route;
+    }
+    http::Request request;
+    request.headers = {{"authorization", "Bearer " + token}};
+    for (const bool with_tls : {true, false}) {
+        CAPTURE(with_tls);
+        request.peer = {.tls = with_tls, .address = "192.0.2.7"};
+        const auto verdict = access.judge(request, *jobs);
+        CHECK(verdict.refuse.has_value() != with_tls);
+        if (verdict.refuse) {
+            CHECK(verdict.refuse->status == 403);
+            CHECK(verdict.refuse->body.find("use https") != std::string::npos);
+        }
+        CHECK_FALSE(access.judge(request, *health).refuse);
+    }
+}
+
+TEST_CASE("an Idempotency-Key where it would not hold is refused") {
+    RestBench b;
+    const auto id = b.submit();
+    const auto token = R"({"name":"ci","role":"viewer"})";
+    for (const auto& [path, body] : {std::pair<std::string, std::string>{"/v1/tokens", token}, {"/v1/jobs/" + id + "/cancel", ""}, {"/v1/plan", kSpec}}) {
+        CAPTURE(path);
+        const auto got = b.call("POST", path, body, {"Content-Type: application/yaml", "Idempotency-Key: k"});
+        CHECK(got.status == 400);
+        CHECK(parsed(got).at("detail") == "Idempotency-Key is not supported on this route");
+        CHECK(parsed(got).at("errors").at(0).at("field") == "Idempotency-Key");
+    }
+    CHECK(parsed(b.get("/v1/tokens")).at("items").empty());
+    // The description names the header exactly where it holds.
+    const auto document = nlohmann::json::parse(api::openapi_document());
+    for (const auto& route : api::routes()) {
+        if (route.method != http::Method::post) continue;
+        CAPTURE(route.pattern);
+        const auto& operation = document.at("paths").at(std::string(route.pattern)).at("post");
+        bool named = false;
+        for (const auto& p : operation.value("parameters", nlohmann::json::array())) named = named || p.value("name", "") == "Idempotency-Key";
+        CHECK(named == route.once);
+        CHECK(operation.at("responses").contains("400"));
+    }
 }
 
 TEST_CASE("the socket file is for its owner") {

@@ -169,6 +169,11 @@ TEST_CASE("paths, methods and query keys that are not there") {
                             Row{"GET", "/v1/machines/mch_00000000000000000000000000", 404},
                             Row{"DELETE", "/v1/machines/mch_00000000000000000000000000", 404},
                             Row{"DELETE", "/v1/tokens/tok_00000000000000000000000000", 404},
+                            Row{"GET", "/v1/jobs?cursor=zzz", 400}, Row{"GET", "/v1/machines?cursor=zzz", 400},
+                            Row{"GET", "/v1/machines?cursor=" + id, 400}, Row{"GET", "/v1/gpus?cursor=18446744073709551615", 400},
+                            Row{"GET", "/v1/gpus?cursor=-1", 400}, Row{"GET", "/v1/gpus?cursor=zzz", 400}, Row{"GET", "/v1/gpus?cursor=100000", 200},
+                            Row{"GET", "/v1/jobs/" + id + "/events?cursor=-1", 400}, Row{"GET", "/v1/jobs/" + id + "/events?cursor=zzz", 400},
+                            Row{"GET", "/v1/jobs/" + id + "/outputs?cursor=zzz", 400}, Row{"GET", "/v1/jobs/" + id + "/outputs?cursor=-1", 400},
                             Row{"GET", "/v1/budgets", 501}, Row{"POST", "/v1/estimate", 501}, Row{"PUT", "/v1/secrets/HF_TOKEN", 501},
                             Row{"GET", "/v1/offers?gpu=H1000", 400}, Row{"GET", "/v1/cost?group_by=moon", 400},
                             Row{"GET", "/v1/cost?from=yesterday", 400}, Row{"GET", "/v1/jobs/..%2f..%2fetc/logs", 404}}) {
@@ -176,6 +181,7 @@ TEST_CASE("paths, methods and query keys that are not there") {
         CAPTURE(row.path);
         const auto got = b.call(row.method, row.path);
         CHECK(got.status == row.status);
+        if (row.status == 400 && row.path.find("cursor") != std::string::npos) CHECK(parsed(got).at("errors").at(0).at("field") == "cursor");
         if (row.status == 405) CHECK(got.headers.contains("allow"));
     }
     CHECK(b.call("DELETE", "/v1/jobs").headers.at("allow") == "POST, GET, HEAD");
@@ -257,6 +263,16 @@ TEST_CASE("a blob is stored under its hash and only under its hash") {
     const auto spec = "name: c\nrun: x\nimage: a/b:1\ncode: sha256:" + hash + "\n";
     CHECK(b.call("POST", "/v1/jobs", spec, {kYaml}).status == 201);
     CHECK(std::distance(std::filesystem::directory_iterator(b.folder / "blobs"), std::filesystem::directory_iterator()) == 1);
+}
+
+TEST_CASE("what an upload left behind when the daemon was killed goes away at the next start") {
+    const auto hash = std::string(64, 'a');
+    RestBench b([&](ServerOptions& o) {
+        write_file(o.data_dir + "/blobs/" + hash + ".tmp-0011223344556677", "half");
+        write_file(o.data_dir + "/blobs/" + hash, "whole");
+    });
+    CHECK_FALSE(std::filesystem::exists(b.folder / ("blobs/" + hash + ".tmp-0011223344556677")));
+    CHECK(read_file(b.folder / ("blobs/" + hash)) == "whole");
 }
 
 TEST_CASE("a blob over the limit is refused with the number") {

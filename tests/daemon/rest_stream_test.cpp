@@ -4,6 +4,7 @@
 #include <fstream>
 #include <thread>
 
+#include "daemon/api/json_views.hpp"
 #include "daemon/gateway/log_files.hpp"
 #include "tests/daemon/support/rest_bench.hpp"
 
@@ -149,6 +150,27 @@ TEST_CASE("lines as JSON: bad bytes replaced, offsets those of the raw log") {
     REQUIRE(got.at("items").size() == 1);
     CHECK(got["items"][0]["text"] == "line two");
     CHECK(got["next_offset"] == 15);
+}
+
+TEST_CASE("a long line is cut between characters, not inside of one") {
+    LogBench b;
+    b.attempt();
+    std::string line = "x";
+    while (line.size() < 200'000) line += "\xE2\x82\xAC";  // three bytes: no cut at 64 KiB falls between two of them by chance
+    b.write(line + "\n" + std::string(70'000, '\xFF') + "\n");
+    b.finish();
+    std::string text;
+    std::int64_t at = 0;
+    for (const auto& item : parsed(b.get(b.logs("?format=json"))).at("items")) {
+        if (text.size() >= line.size()) break;
+        CHECK(item.at("offset") == at);
+        const auto piece = item.at("text").get<std::string>();
+        CHECK(piece.find("\xEF\xBF\xBD") == std::string::npos);
+        at += static_cast<std::int64_t>(piece.size());
+        text += piece;
+    }
+    CHECK(text == line);
+    CHECK(parsed(b.get(b.logs("?format=json"))).at("next_offset") == line.size() + 70'002);
 }
 
 TEST_CASE("a followed log has every byte once, split characters whole, over all attempts to the end") {
@@ -306,6 +328,42 @@ TEST_CASE("the cost is the ledger's intervals at their real rates, open ones up 
     CHECK(*parse_decimal_micros(before) + *parse_decimal_micros(after) == 1'220'000);
     b.core->commit({row(2, start + hours(1), std::nullopt, 800'000, false)});
     CHECK(parsed(b.get("/v1/jobs/" + b.job + "/cost")).at("at_least") == true);
+}
+
+TEST_CASE("while a create's outcome is not known every total that it may belong to is at least") {
+    LogBench b;
+    const auto start = b.core->now();
+    auto row = b.store->reader().machine(b.machine(1)).value().value();
+    const auto costs = [&b](const std::string& query) { return parsed(b.get("/v1/cost?" + query)); };
+    const auto hold = [&](std::optional<Instant> released) {
+        b.core->commit({PutReservation{{.machine = row.id, .job = JobId{b.job}, .project = "voices", .amount = Usd{1'000'000}, .from = start,
+                                        .until = start + std::chrono::hours(1), .released_at = released}}});
+    };
+    hold(std::nullopt);
+    CHECK(costs("group_by=job").at("at_least") == false);
+    row.state = MachineState::unknown;
+    row.provider_id = {};
+    b.core->commit({PutMachine{row, MachineState::booting}});
+    b.core->set_now(start + std::chrono::minutes(5));
+    for (const auto& [by, group] : {std::pair<std::string, std::string>{"job", b.job}, {"provider", "vastai"}, {"project", "voices"}, {"machine", row.id.get()}}) {
+        CAPTURE(by);
+        const auto got = costs("group_by=" + by);
+        CHECK(got.at("at_least") == true);
+        REQUIRE(got.at("lines").size() == 1);
+        CHECK(got["lines"][0].at("group") == group);
+        CHECK(got["lines"][0].at("at_least") == true);
+    }
+    CHECK(costs("to=" + rfc3339(start)).at("at_least") == false);
+    hold(start + std::chrono::minutes(5));
+    CHECK(costs("group_by=job").at("at_least") == false);
+}
+
+TEST_CASE("each machine is shown with its dead-man figure") {
+    LogBench b;
+    b.attempt();
+    CHECK_FALSE(parsed(b.get("/v1/machines")).at("items").at(0).contains("dead_man"));
+    const auto row = b.store->reader().machine(b.attempts.at(0).machine).value().value();
+    CHECK(api::machine_view(row, std::chrono::hours(2)).at("dead_man") == "2h");
 }
 
 TEST_CASE("attempts and machines have the fields that others rely on") {
