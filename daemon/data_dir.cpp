@@ -61,6 +61,26 @@ std::string random_hex(std::size_t bytes) {
     return out;
 }
 
+Result<std::string> read_whole_file(const std::string& path) {
+    constexpr std::size_t kBytesMax = 64 << 20;
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fail(ErrorKind::io, "cannot be read: " + errno_text());
+    std::string text;
+    char piece[64 * 1024];
+    ssize_t got = 0;
+    while (text.size() <= kBytesMax) {
+        got = ::read(fd, piece, sizeof piece);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) break;
+        text.append(piece, static_cast<std::size_t>(got));
+    }
+    const auto why = got < 0 ? errno_text() : std::string();
+    ::close(fd);
+    if (got < 0) return fail(ErrorKind::io, "cannot be read: " + why);
+    if (text.size() > kBytesMax) return fail(ErrorKind::io, "is larger than 64 MiB");
+    return text;
+}
+
 Result<DataDir> DataDir::open(const std::string& path) {
     std::error_code failed;
     const bool made = std::filesystem::create_directories(path, failed);

@@ -27,6 +27,9 @@ class DataDir {
     int lock_{-1};
 };
 
+/// A configuration or a table as a whole, up to 64 MiB. Errors: `io` with the reason, without the path.
+Result<std::string> read_whole_file(const std::string& path);
+
 /// `bytes` bytes of the kernel's randomness as lower-case hex.
 [[nodiscard]] std::string random_hex(std::size_t bytes);
 

@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
+#include <exception>
 #include <iostream>
+#include <tuple>
 
+#include "daemon/data_dir.hpp"
 #include "daemon/log.hpp"
 #include "daemon/service.hpp"
 
@@ -23,9 +25,7 @@ int refuse(const std::string& what, const gf::Error& error) {
     return 1;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int serve(int argc, char** argv) {
     CLI::App app{"gpuferryd: runs GPU jobs on rented machines"};
     std::string config, listen, agent_listen, data_dir, level{"info"};
     gf::ServiceOptions options;
@@ -50,18 +50,19 @@ int main(int argc, char** argv) {
     if (config.empty()) {
         options.settings = gf::default_settings(environment, root);
     } else {
-        std::ifstream in(config, std::ios::binary);
-        if (!in) return refuse(config, gf::Error{.kind = gf::ErrorKind::io, .message = "cannot be read"});
-        const std::string text{std::istreambuf_iterator<char>(in), {}};
-        auto parsed = gf::parse_settings(text, environment, root);
+        const auto text = gf::read_whole_file(config);
+        if (!text) return refuse(config, text.error());
+        auto parsed = gf::parse_settings(*text, environment, root);
         if (!parsed) return refuse(config, parsed.error());
         options.settings = *std::move(parsed);
     }
     if (!data_dir.empty()) options.settings.data_dir = data_dir;
-    for (const auto& [flag, target] : {std::pair{&listen, &options.settings.listen}, std::pair{&agent_listen, &options.settings.agent_listen}}) {
-        if (flag->empty()) continue;
-        const auto address = gf::parse_listen_address(*flag);
-        if (!address) return refuse("--listen", gf::Error{.kind = gf::ErrorKind::invalid, .message = *flag + " is not address:port"});
+    for (const auto& [flag, typed, target] : {std::tuple{"--listen", &listen, &options.settings.listen},
+                                              std::tuple{"--agent-listen", &agent_listen, &options.settings.agent_listen}}) {
+        if (typed->empty()) continue;
+        const auto address = gf::parse_listen_address(*typed);
+        if (!address)
+            return refuse(flag, gf::Error{.kind = gf::ErrorKind::invalid, .message = *typed + " is not address:port with a port from 0 to 65535"});
         *target = *address;
     }
     if (options.settings.data_dir.empty())
@@ -83,4 +84,15 @@ int main(int argc, char** argv) {
     gf::log::info("daemon.stopping", {{"signal", got}});
     service.stop();
     return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return serve(argc, argv);
+    } catch (const std::exception& e) {  // of a library, at start: a supervisor wants a line, not a dump
+        std::cerr << "gpuferryd: cannot start: " << e.what() << "\n";
+        return 1;
+    }
 }

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -16,6 +17,7 @@
 #include "daemon/api/server.hpp"
 #include "daemon/data_dir.hpp"
 #include "daemon/gateway/gateway.hpp"
+#include "daemon/http/tls.hpp"
 #include "daemon/log.hpp"
 #include "daemon/retention.hpp"
 #include "daemon/runtime/runtime.hpp"
@@ -25,10 +27,38 @@
 namespace gf {
 namespace {
 
-std::string read_file(const std::string& path, std::string_view otherwise) {
-    if (path.empty()) return std::string(otherwise);
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
+/// The file that `key` of the configuration names, or what is shipped. Errors name key and file.
+Result<std::string> table_text(std::string_view key, const std::string& path, std::string_view shipped) {
+    if (path.empty()) return std::string(shipped);
+    auto text = read_whole_file(path);
+    if (!text) {
+        text.error().message = path + " " + text.error().message;
+        text.error().field = key;
+    }
+    return text;
+}
+
+std::string lower(std::string text) {
+    for (auto& c : text)
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    return text;
+}
+
+/// "https://[::1]:8471" -> "[::1]": as a Host header has it, without the port.
+std::string host_of(std::string_view url) {
+    url.remove_prefix(std::min(url.size(), url.find("://") + 3));
+    const auto authority = url.substr(0, url.find('/'));
+    const auto end = authority.starts_with('[') ? authority.find(']') + 1 : authority.find(':');
+    return lower(std::string(authority.substr(0, end)));
+}
+
+/// What the REST face is called beside loopback names and the address in `listen`.
+std::vector<std::string> names_of_rest(const Settings& s) {
+    auto names = s.allowed_hosts;
+    if (!s.advertise_url.empty()) names.push_back(host_of(s.advertise_url));
+    char machine[256] = "";
+    if (!is_loopback_host(s.listen.host) && ::gethostname(machine, sizeof machine - 1) == 0) names.push_back(lower(machine));
+    return names;
 }
 
 CoreSettings core_settings(const Settings& s, const std::string& install, double time_scale) {
@@ -150,9 +180,18 @@ Result<void> Service::Impl::open_parts() {
                                  settings.providers.lambda.api_key, settings.providers.vultr.api_key})
         log::redact(secret);
 
-    auto names = GpuNames::parse(read_file(settings.gpu_table, shipped_gpus_csv()),
-                                 read_file(settings.gpu_aliases, shipped_aliases_csv()));
-    if (!names) return fail(std::move(names).error());
+    const auto cards = table_text("gpus.table", settings.gpu_table, shipped_gpus_csv());
+    if (!cards) return fail(cards.error());
+    const auto aliases = table_text("gpus.aliases", settings.gpu_aliases, shipped_aliases_csv());
+    if (!aliases) return fail(aliases.error());
+    auto names = GpuNames::parse(*cards, *aliases);
+    if (!names) {
+        auto error = std::move(names).error();
+        error.line = 0;  // in the message, with the table that it belongs to
+        if (!settings.gpu_table.empty()) error.message += "; gpus.table is " + settings.gpu_table;
+        if (!settings.gpu_aliases.empty()) error.message += "; gpus.aliases is " + settings.gpu_aliases;
+        return fail(std::move(error));
+    }
     gpus.emplace(std::move(*names));
     auto database = open_sqlite_store(settings.data_dir + "/gpuferry.db");
     if (!database) return fail(std::move(database).error());
@@ -205,6 +244,12 @@ Result<void> Service::Impl::open_parts() {
     runtime = std::make_unique<Runtime>(*store, *clock, std::move(made->providers), std::move(runtime_options));
     if (auto loaded = runtime->load(); !loaded) return fail(std::move(loaded).error());
 
+    // One certificate for both listeners; the gateway reads the same files.
+    auto called = names_of_rest(settings);
+    if (settings.listen.host != "0.0.0.0" && settings.listen.host != "::") called.push_back(settings.listen.host);
+    const auto tls = settings.tls_cert.empty() ? http::load_or_make_tls(settings.data_dir + "/tls", called)
+                                               : http::load_tls(settings.tls_cert, settings.tls_key);
+    if (!tls) return fail(tls.error());
     loop = std::make_unique<http::Loop>();
     GatewayOptions gateway_options;
     gateway_options.listen = text(settings.agent_listen);
@@ -228,6 +273,9 @@ Result<void> Service::Impl::open_parts() {
     server.socket_path = settings.data_dir + "/gpuferry.sock";
     server.data_dir = settings.data_dir;
     server.version = GF_VERSION;
+    server.allowed_hosts = names_of_rest(settings);
+    server.tls = tls->identity;
+    server.dead_man = settings.timing.dead_man;
     server.advertise_url = settings.advertise_url;
     server.open_reader = [this] { return store->open_reader(); };
     server.commit_counters = [this] {
@@ -288,6 +336,15 @@ void Service::stop() {
     impl_->store.reset();
 }
 
+/// The example that fits what was found: the spot one where there is a spot market, one that needs no cloud where jobs can
+/// run here, else one without spot.
+static std::string_view first_example(const Settings& s) {
+    const bool reachable = !s.advertise_url.empty();
+    if (reachable && s.providers.vastai.enabled()) return "examples/train-tiny/job.yaml";
+    if (s.providers.local.enabled) return "examples/train-tiny/local.yaml";
+    return "examples/train-tiny/on-demand.yaml";
+}
+
 std::string Service::greeting() const {
     const Settings& s = impl_->options.settings;
     std::string found = "providers:";
@@ -296,9 +353,10 @@ std::string Service::greeting() const {
         found += " (no cloud keys: set RUNPOD_API_KEY or VAST_API_KEY)";
     else if (s.advertise_url.empty())
         found += " (no advertise_url: rented machines could not reach this daemon, so only local ones are used)";
-    return found + "\nlistening: " + s.data_dir + "/gpuferry.sock, http://" + s.listen.host + ":" +
-           std::to_string(impl_->api->port()) + ", agents on port " + std::to_string(impl_->gateway->port()) +
-           "\nnext: gpuferry submit examples/train-tiny/job.yaml   (then: gpuferry ps, gpuferry logs --follow JOB)\n";
+    const auto scheme = is_loopback_host(s.listen.host) ? "http://" : "https://";
+    const auto address = text(ListenAddress{.host = s.listen.host, .port = impl_->api->port()});
+    return found + "\nlistening: " + s.data_dir + "/gpuferry.sock, " + scheme + address + ", agents on port " +
+           std::to_string(impl_->gateway->port()) + "\nnext: gpuferry submit " + std::string(first_example(s)) + "   (then: gpuferry ps, gpuferry logs --follow JOB)\n";
 }
 
 }  // namespace gf
