@@ -51,7 +51,7 @@ int list_tokens(Context& context) {
     if (items.empty())
         context.env.err << "no tokens\n";
     else
-        context.env.out << table_of(items, columns, wall_clock_ms()).print(context.style);
+        context.env.out << table_of(items, columns, now_ms(context)).print(context.style);
     return kExitOk;
 }
 
@@ -91,7 +91,7 @@ int list_secrets(Context& context) {
     if (context.json) return print_json(context, *answer);
     static const std::vector<Column> columns{{"NAME", {"name"}, Shape::text, true},
                                              {"CHANGED", {"updated_at", "created_at"}, Shape::age}};
-    context.env.out << table_of(list_at(*answer, "items"), columns, wall_clock_ms()).print(context.style);
+    context.env.out << table_of(list_at(*answer, "items"), columns, now_ms(context)).print(context.style);
     return kExitOk;
 }
 

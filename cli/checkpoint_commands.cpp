@@ -35,7 +35,7 @@ int print_checkpoints(Context& context, const json& answer) {
     if (items.empty())
         context.env.err << "no checkpoints\n";
     else
-        context.env.out << table_of(items, columns, wall_clock_ms()).print(context.style);
+        context.env.out << table_of(items, columns, now_ms(context)).print(context.style);
     return kExitOk;
 }
 
@@ -127,11 +127,12 @@ int list_outputs(Context& context, const std::string& job) {
     if (files->empty())
         context.env.err << "no outputs are published\n";
     else
-        context.env.out << table_of(list_at(raw, "items"), columns, wall_clock_ms()).print(context.style);
+        context.env.out << table_of(list_at(raw, "items"), columns, now_ms(context)).print(context.style);
     return kExitOk;
 }
 
-int get_outputs(Context& context, const std::string& job, const std::string& folder) {
+int get_outputs(Context& context, const std::string& job, const std::string& folder, bool force) {
+    const DetachOnInterrupt detach(context.env);  // so that no half file is left
     auto files = files_of(context, job, nullptr);
     if (!files) return report(context, files.error());
     if (files->empty())
@@ -143,7 +144,7 @@ int get_outputs(Context& context, const std::string& job, const std::string& fol
     std::int64_t before = 0;
     const OutputFile* current = nullptr;
     auto fetched =
-        fetch_outputs(context.client, *files, folder, [&](const OutputFile& file, std::int64_t done) {
+        fetch_outputs(context.client, *files, folder, force, [&](const OutputFile& file, std::int64_t done) {
             if (current != nullptr && current != &file) before += current->size;
             current = &file;
             bar.show(before + done);
@@ -183,8 +184,10 @@ void add_checkpoint_commands(CLI::App& app, Action& chosen) {
     auto* get = outputs->add_subcommand("get", "fetch them into a folder, each verified")->fallthrough();
     get->add_option("job", *job, "id of the job")->required();
     get->add_option("folder", *folder, "where to; made if it is not there")->required();
-    get->callback([&chosen, job, folder] {
-        chosen = [job, folder](Context& c) { return get_outputs(c, *job, *folder); };
+    auto force = std::make_shared<bool>(false);
+    get->add_flag("--force", *force, "replace files that are there with other content");
+    get->callback([&chosen, job, folder, force] {
+        chosen = [job, folder, force](Context& c) { return get_outputs(c, *job, *folder, *force); };
     });
 }
 

@@ -104,7 +104,16 @@ Failure transport_failure(CURLcode code, const Endpoint& endpoint, const char* d
             return {.exit_code = kExitConnection,
                     .text = fmt::format(
                         "the certificate of {} was not accepted: {} (--ca FILE names one to trust)",
-                        endpoint.shown, why)};
+                        endpoint.shown, why),
+                    .never_sent = true};
+        case CURLE_COULDNT_CONNECT:
+        case CURLE_COULDNT_RESOLVE_HOST:
+        case CURLE_COULDNT_RESOLVE_PROXY:
+            return {.exit_code = kExitConnection,
+                    .text = fmt::format("no daemon at {} ({}); start gpuferryd, or name another one with "
+                                        "--url or GPUFERRY_URL",
+                                        endpoint.shown, why),
+                    .never_sent = true};
         case CURLE_UNSUPPORTED_PROTOCOL:
         case CURLE_WEIRD_SERVER_REPLY:
         case CURLE_HTTP2:
@@ -114,11 +123,6 @@ Failure transport_failure(CURLcode code, const Endpoint& endpoint, const char* d
         default:
             break;
     }
-    if (code == CURLE_COULDNT_CONNECT && !endpoint.socket.empty())
-        return {.exit_code = kExitConnection,
-                .text = fmt::format(
-                    "no daemon at {} ({}); start gpuferryd, or name another one with --url or GPUFERRY_URL",
-                    endpoint.socket, why)};
     return {.exit_code = kExitConnection, .text = fmt::format("{} {}: {}", method, endpoint.shown, why)};
 }
 
@@ -136,9 +140,9 @@ void set_options(Transfer& transfer, const std::string& url, const Endpoint& end
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "gpuferry");
     if (!endpoint.socket.empty()) {
         curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, endpoint.socket.c_str());
-        // A proxy of the environment is never meant for a socket on this machine.
-        curl_easy_setopt(easy, CURLOPT_PROXY, "");
     }
+    // A proxy of the environment is never meant for this machine, and it would read the token.
+    if (!endpoint.socket.empty() || endpoint.loopback) curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
     if (!endpoint.ca_file.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, endpoint.ca_file.c_str());
     if (call.total.count() > 0) {
         curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(call.total.count()));
@@ -250,6 +254,9 @@ Outcome<Answer> Client::send(const Call& call) {
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     curl_multi_remove_handle(multi, easy);
     transfer.answer.status = static_cast<int>(status);
+    if (const auto date = transfer.answer.headers.find("date"); date != transfer.answer.headers.end())
+        if (const auto seconds = curl_getdate(date->second.c_str(), nullptr); seconds > 0)
+            daemon_ms_ = static_cast<std::int64_t>(seconds) * 1000;
     if (transfer.answer.stopped) return std::move(transfer.answer);
     if (transfer.too_large)
         return failed(kExitUnexpected, fmt::format("the answer from {} is larger than {} MiB",
@@ -267,7 +274,7 @@ Outcome<Answer> Client::send(const Call& call) {
 Outcome<nlohmann::json> Client::send_json(const Call& call) {
     auto answer = send(call);
     if (!answer) return std::unexpected(std::move(answer).error());
-    if (answer->stopped) return failed(kExitRefused, "interrupted");
+    if (answer->stopped) return failed(kExitInterrupted, "interrupted");
     const auto what = fmt::format("{} {}", call.method, call.path);
     if (answer->status >= 300) return std::unexpected(refusal(*answer, what));
     if (answer->status == 204 || answer->body.empty()) return nlohmann::json::object();

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -61,11 +62,14 @@ class Client {
                                                   std::size_t items_max);
 
     [[nodiscard]] const Endpoint& endpoint() const { return endpoint_; }
+    /// What time it was for the daemon at its last answer that told, in milliseconds since 1970.
+    [[nodiscard]] std::optional<std::int64_t> daemon_ms() const { return daemon_ms_; }
 
  private:
     struct Handle;
     Endpoint endpoint_;
     Environment& env_;
+    std::optional<std::int64_t> daemon_ms_;
     std::unique_ptr<Handle> handle_;
 };
 

@@ -214,7 +214,7 @@ Outcome<void> size_check(const std::vector<Item>& items, const std::string& root
                               root, bytes_text(Bytes{total}), kCodeBytesMax, names));
 }
 
-Outcome<void> add_file(TarWriter& tar, const Item& item) {
+Outcome<void> add_file(TarWriter& tar, const Item& item, const std::atomic<bool>* interrupted) {
     const int fd = open(item.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return failed(kExitRefused, fmt::format("cannot read {}: {}", item.path, std::strerror(errno)));
@@ -222,6 +222,10 @@ Outcome<void> add_file(TarWriter& tar, const Item& item) {
     std::int64_t left = item.entry.size;
     Outcome<void> result;
     while (left > 0 && result) {
+        if (interrupted != nullptr && *interrupted) {
+            result = failed(kExitInterrupted, "interrupted; nothing was handed in");
+            break;
+        }
         const auto want =
             static_cast<std::size_t>(std::min<std::int64_t>(left, static_cast<std::int64_t>(buffer.size())));
         const auto got = read(fd, buffer.data(), want);
@@ -263,7 +267,8 @@ Outcome<CodeListing> list_code(const std::string& folder) {
     return listing;
 }
 
-Outcome<CodePack> pack_code(const std::string& folder, const std::string& tar_path) {
+Outcome<CodePack> pack_code(const std::string& folder, const std::string& tar_path,
+                            const std::atomic<bool>* interrupted) {
     auto listing = list_code(folder);
     if (!listing) return std::unexpected(std::move(listing).error());
     const auto items = items_of(folder, *listing);
@@ -274,8 +279,10 @@ Outcome<CodePack> pack_code(const std::string& folder, const std::string& tar_pa
     for (const auto& item : items) {
         if (auto ok = tar->begin(item.entry); !ok) return std::unexpected(ok.error());
         if (item.entry.kind != TarKind::file) continue;
-        if (auto ok = add_file(*tar, item); !ok) return std::unexpected(ok.error());
+        if (auto ok = add_file(*tar, item, interrupted); !ok) return std::unexpected(ok.error());
     }
+    if (interrupted != nullptr && *interrupted)
+        return failed(kExitInterrupted, "interrupted; nothing was handed in");
     auto sha256 = tar->finish();
     if (!sha256) return std::unexpected(std::move(sha256).error());
     return CodePack{.sha256 = *std::move(sha256),

@@ -1,6 +1,7 @@
 // The folder that `code:` of a job spec names, packed for the machine: what git would take (tracked and
 // untracked, less what .gitignore names), sorted, as one tar.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,7 +32,9 @@ struct CodePack {
 };
 
 /// Packs `folder` into the file `tar_path`. Failures: refused, when nothing is in it, when it is above
-/// kCodeBytesMax (with the largest files named), or when a file changed while it was read.
-[[nodiscard]] Outcome<CodePack> pack_code(const std::string& folder, const std::string& tar_path);
+/// kCodeBytesMax (with the largest files named), or when a file changed while it was read; interrupted, when
+/// `interrupted` became true meanwhile.
+[[nodiscard]] Outcome<CodePack> pack_code(const std::string& folder, const std::string& tar_path,
+                                          const std::atomic<bool>* interrupted = nullptr);
 
 }  // namespace gf::cli

@@ -23,4 +23,8 @@ std::int64_t wall_clock_ms() {
     return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
+std::int64_t now_ms(const Context& context) {
+    return context.client.daemon_ms().value_or(wall_clock_ms());
+}
+
 }  // namespace gf::cli

@@ -41,7 +41,9 @@ void add_doctor_command(CLI::App& app, Action& chosen);
 int report(Context& context, const Failure& failure, const SpecShown& spec = {});
 /// The daemon's JSON, indented, on standard output.
 int print_json(Context& context, const nlohmann::json& json);
-/// Milliseconds since 1970 by this machine's clock, for "3m ago".
+/// Milliseconds since 1970 by this machine's clock.
 [[nodiscard]] std::int64_t wall_clock_ms();
+/// The same by the clock that dated the daemon's records, where it told; for "3m ago".
+[[nodiscard]] std::int64_t now_ms(const Context& context);
 
 }  // namespace gf::cli

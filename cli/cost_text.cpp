@@ -33,7 +33,9 @@ std::string cost_text(const nlohmann::json& cost, const Style& style) {
     const bool at_least = true_at(cost, "at_least");
     const auto total = fmt::format("total {}{}", at_least ? "at least " : "", dollars_at(cost, "total"));
     out += style.paint(Colour::strong, total) + "\n";
-    if (at_least) out += "at least: the rate of a machine was not known for a part of the time\n";
+    if (at_least)
+        out += "at least: the rate of a machine was not known for a part of the time, or it is not known "
+               "whether one was rented\n";
     return out;
 }
 

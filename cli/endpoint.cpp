@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "cli/exit_code.hpp"
+#include "config/settings.hpp"
 
 namespace gf::cli {
 namespace {
@@ -68,10 +69,6 @@ std::string host_of(std::string_view url) {
     return std::string(authority.substr(0, authority.find(':')));
 }
 
-bool is_loopback(const std::string& host) {
-    return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
 std::optional<Failure> set_url(Endpoint& endpoint, std::string url) {
     if (url.starts_with("unix:")) {
         std::string path = url.substr(5);
@@ -95,6 +92,7 @@ std::optional<Failure> set_url(Endpoint& endpoint, std::string url) {
     if (host_of(url).empty())
         return Failure{.exit_code = kExitUsage, .text = fmt::format("no host in the address {}", url)};
     while (url.ends_with('/')) url.pop_back();
+    endpoint.loopback = is_loopback_host(host_of(url));
     endpoint.base_url = url;
     endpoint.shown = std::move(url);
     return std::nullopt;
@@ -119,9 +117,8 @@ Outcome<Endpoint> find_endpoint(const EndpointChoice& choice, const Environment&
     endpoint.token = *std::move(token);
     endpoint.ca_file = choice.ca_file.empty() ? variable_or_empty(env, "GPUFERRY_CA") : choice.ca_file;
     if (!endpoint.token.empty() && endpoint.base_url.starts_with("http://") && endpoint.socket.empty() &&
-        !is_loopback(host_of(endpoint.base_url)))
-        endpoint.warning = fmt::format("the token travels unencrypted to {}; put TLS in front of the daemon",
-                                       endpoint.shown);
+        !endpoint.loopback)
+        endpoint.warning = fmt::format("the token travels unencrypted to {}; use https://", endpoint.shown);
     return endpoint;
 }
 

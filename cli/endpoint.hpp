@@ -14,6 +14,7 @@ struct Endpoint {
     std::string socket;  // path; empty = TCP
     Secret token;        // empty = none
     std::string ca_file;  // PEM; empty = the system's roots
+    bool loopback{false};  // this machine, by TCP
     std::string shown;    // for messages: the socket's path or the URL
     std::string warning;  // said once on stderr, e.g. a token over plain HTTP to another machine
 };

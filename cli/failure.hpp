@@ -13,6 +13,7 @@ struct Failure {
     std::string problem;   // body of an application/problem+json answer; empty = none
     int status{0};         // HTTP status of that answer; 0 = none came
     int retry_after_s{0};  // seconds, from Retry-After; 0 = not told
+    bool never_sent{false};  // there was no connection: the request cannot have had an effect
 };
 
 template <class T>

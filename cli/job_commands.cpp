@@ -59,7 +59,7 @@ int ps(Context& context, const PsOptions& options) {
     if (!list) return report(context, list.error());
     if (context.json) return print_json(context, *list);
     const auto& items = list_at(*list, "items");
-    context.env.out << table_of(items, job_columns(), wall_clock_ms()).print(context.style);
+    context.env.out << table_of(items, job_columns(), now_ms(context)).print(context.style);
     if (items.empty()) context.env.err << "no jobs\n";
     return kExitOk;
 }
@@ -88,7 +88,7 @@ int show(Context& context, const std::string& id) {
     auto attempts = context.client.get_json(path_of({"v1", "jobs", id, "attempts"}));
     if (!attempts) return report(context, attempts.error());
     if (const auto& items = list_at(*attempts, "items"); !items.empty())
-        context.env.out << "\n" << table_of(items, attempt_columns(), wall_clock_ms()).print(context.style);
+        context.env.out << "\n" << table_of(items, attempt_columns(), now_ms(context)).print(context.style);
     return kExitOk;
 }
 
@@ -136,7 +136,7 @@ int events(Context& context, const std::string& id) {
         {"REASON", {"reason"}},
         {"DETAIL", {"detail"}},
     };
-    context.env.out << table_of(list_at(*list, "items"), columns, wall_clock_ms()).print(context.style);
+    context.env.out << table_of(list_at(*list, "items"), columns, now_ms(context)).print(context.style);
     return kExitOk;
 }
 

@@ -50,6 +50,10 @@ bool true_at(const json& object, std::string_view key) {
     return value.is_boolean() && value.get<bool>();
 }
 
+std::string one_line(const json& value) {
+    return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
 std::string dollars_at(const json& object, std::string_view key) {
     const auto amount = text_of(object, key);
     if (amount.empty()) return "?";

@@ -19,6 +19,9 @@ namespace gf::cli {
 /// The list at `key`, or an empty one.
 [[nodiscard]] const nlohmann::json& list_at(const nlohmann::json& object, std::string_view key);
 
+/// For a stream of objects: one line, bytes that are no UTF-8 replaced.
+[[nodiscard]] std::string one_line(const nlohmann::json& json);
+
 /// "0.39" of the API (decimal dollars) as "$0.39"; "?" where it is missing.
 [[nodiscard]] std::string dollars_at(const nlohmann::json& object, std::string_view key);
 /// How long ago an RFC 3339 time was, "3m", "2h"; "-" where it is missing.

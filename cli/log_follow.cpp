@@ -46,6 +46,7 @@ class Follower {
 
     Next take(const SseEvent& event);
     Next bytes_until(const json& message, std::int64_t end);
+    Next object_until(const json& message, std::int64_t end);
     Next fetch_raw(std::int64_t end);
     void write(std::string_view bytes);
     [[nodiscard]] std::string path(std::int64_t offset, bool follow) const;
@@ -83,6 +84,13 @@ Follower::Next Follower::fetch_raw(std::int64_t end) {
     return at_ >= end ? Next::more : Next::again;
 }
 
+Follower::Next Follower::object_until(const json& message, std::int64_t end) {
+    context_.env.out << one_line(message) << "\n";
+    context_.env.out.flush();
+    at_ = end;
+    return context_.env.out.fail() ? Next::gone : Next::more;
+}
+
 Follower::Next Follower::bytes_until(const json& message, std::int64_t end) {
     const auto& member_text = member(message, "text");
     const auto from = whole_of(message, "offset");
@@ -92,6 +100,7 @@ Follower::Next Follower::bytes_until(const json& message, std::int64_t end) {
         return Next::broken;
     }
     if (end <= at_) return Next::more;  // seen before a cut
+    if (context_.json) return object_until(message, end);
     const std::string_view text = member_text.get_ref<const std::string&>();
     const bool exact = static_cast<std::int64_t>(text.size()) == end - *from &&
                        text.find(kReplacement) == std::string_view::npos;

@@ -38,7 +38,7 @@ int list(Context& context, bool with_gone) {
         {"DEAD MAN", {"dead_man"}},
         {"DETAIL", {"detail", "agent_detail"}},
     };
-    context.env.out << table_of(items, columns, wall_clock_ms()).print(context.style);
+    context.env.out << table_of(items, columns, now_ms(context)).print(context.style);
     return kExitOk;
 }
 

@@ -19,6 +19,7 @@ using nlohmann::json;
 int plan(Context& context, const std::string& file) {
     auto spec = read_spec(file, context.env);
     if (!spec) return report(context, spec.error());
+    const DetachOnInterrupt detach(context.env);  // so that no packed code is left behind
     auto text = spec_to_send(context, *spec, false);
     if (!text) return report(context, text.error());
     auto answer = context.client.send_json(Call{.method = "POST",
@@ -42,7 +43,7 @@ int print_list(Context& context, const std::string& path, const Query& query, st
     if (items.empty())
         context.env.err << empty << "\n";
     else
-        context.env.out << table_of(items, columns, wall_clock_ms()).print(context.style);
+        context.env.out << table_of(items, columns, now_ms(context)).print(context.style);
     return kExitOk;
 }
 

@@ -45,7 +45,7 @@ int list_budgets(Context& context) {
         {"LIMIT", {"limit"}, Shape::dollars},
         {"HARD", {"hard"}, Shape::yes},
     };
-    context.env.out << table_of(list_at(*answer, "items"), columns, wall_clock_ms()).print(context.style);
+    context.env.out << table_of(list_at(*answer, "items"), columns, now_ms(context)).print(context.style);
     return kExitOk;
 }
 
@@ -95,7 +95,7 @@ int alerts(Context& context, bool with_cleared) {
     if (items.empty())
         context.env.err << "no open alerts\n";
     else
-        context.env.out << table_of(items, columns, wall_clock_ms()).print(context.style);
+        context.env.out << table_of(items, columns, now_ms(context)).print(context.style);
     return kExitOk;
 }
 

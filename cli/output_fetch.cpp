@@ -17,6 +17,8 @@
 namespace gf::cli {
 namespace {
 
+constexpr std::size_t kNamedMax = 10;
+
 /// A file descriptor that closes itself.
 class Fd {
  public:
@@ -58,17 +60,18 @@ std::string reason() {
     return std::strerror(errno);
 }
 
-/// Opens the folder of `path` below `root`, making what is missing. Each step is taken by its own openat
+/// Opens the folder of `path` below `root`, making what is missing unless `look` is set. Each step is taken by its own openat
 /// without following links, so that a link inside the folder cannot lead the files elsewhere.
-Outcome<Fd> open_parent(int root, const std::string& path) {
+Outcome<Fd> open_parent(int root, const std::string& path, bool look = false) {
     Fd at(openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     std::string_view rest = path;
     for (auto slash = rest.find('/'); slash != std::string_view::npos; slash = rest.find('/')) {
         const std::string part(rest.substr(0, slash));
         rest.remove_prefix(slash + 1);
-        if (mkdirat(at.get(), part.c_str(), 0777) != 0 && errno != EEXIST)
+        if (!look && mkdirat(at.get(), part.c_str(), 0777) != 0 && errno != EEXIST)
             return failed(kExitRefused, fmt::format("cannot make the folder of {}: {}", path, reason()));
         Fd next(openat(at.get(), part.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+        if (look && next.get() < 0 && errno == ENOENT) return next;
         if (next.get() < 0)
             return failed(kExitRefused,
                           fmt::format("{} is not written: {} is a link or not a folder", path, part));
@@ -92,6 +95,34 @@ bool holds_already(int folder, const std::string& name, const OutputFile& file) 
         hash.add(std::string_view(buffer.data(), static_cast<std::size_t>(got)));
     }
     return hash.hex() == file.sha256;
+}
+
+std::string name_of(const OutputFile& file) {
+    const auto slash = file.path.rfind('/');
+    return slash == std::string::npos ? file.path : file.path.substr(slash + 1);
+}
+
+/// Which of the files are there already, looked at before anything is written. Without `force` a file, link
+/// or folder of another content in a file's place is a failure that names all of them.
+Outcome<std::vector<bool>> look_around(int root, const std::vector<OutputFile>& files, bool force) {
+    std::vector<bool> there;
+    std::string others;
+    std::size_t others_count = 0;
+    for (const auto& file : files) {
+        auto parent = open_parent(root, file.path, true);
+        if (!parent) return std::unexpected(std::move(parent).error());
+        const auto name = name_of(file);
+        there.push_back(parent->get() >= 0 && holds_already(parent->get(), name, file));
+        struct stat info{};
+        if (there.back() || parent->get() < 0 ||
+            fstatat(parent->get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        if (others_count++ < kNamedMax) others += (others.empty() ? "" : ", ") + file.path;
+    }
+    if (others_count == 0 || force) return there;
+    if (others_count > kNamedMax) others += fmt::format(" and {} more", others_count - kNamedMax);
+    return failed(kExitRefused,
+                  fmt::format("already there with other content: {}; nothing was fetched (--force replaces)", others));
 }
 
 bool write_all(int fd, std::string_view bytes) {
@@ -133,7 +164,7 @@ Outcome<void> fetch_one(Client& client, const OutputFile& file, int folder, cons
     if (!disk_error.empty())
         return failed(kExitRefused, fmt::format("cannot write {}: {}", file.path, disk_error));
     if (answer->status >= 300) return std::unexpected(refusal(*answer, "GET " + file.url));
-    if (answer->stopped && size <= file.size) return failed(kExitRefused, "interrupted");
+    if (answer->stopped && size <= file.size) return failed(kExitInterrupted, "interrupted");
     if (size != file.size)
         return failed(kExitRefused,
                       fmt::format("{}: {} bytes came, the manifest says {}; not kept", file.path,
@@ -162,7 +193,7 @@ bool safe_relative_path(std::string_view path) {
 }
 
 Outcome<Fetched> fetch_outputs(Client& client, const std::vector<OutputFile>& files,
-                               const std::string& folder,
+                               const std::string& folder, bool force,
                                const std::function<void(const OutputFile&, std::int64_t)>& progress) {
     // All names are judged before the first byte is fetched, so that a bad list leaves nothing half done.
     for (const auto& file : files)
@@ -174,18 +205,20 @@ Outcome<Fetched> fetch_outputs(Client& client, const std::vector<OutputFile>& fi
         return failed(kExitRefused, fmt::format("cannot make {}: {}", folder, reason()));
     const Fd root(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (root.get() < 0) return failed(kExitRefused, fmt::format("cannot open {}: {}", folder, reason()));
+    const auto there = look_around(root.get(), files, force);
+    if (!there) return std::unexpected(there.error());
     Fetched done;
     for (const auto& file : files) {
-        auto parent = open_parent(root.get(), file.path);
-        if (!parent) return std::unexpected(std::move(parent).error());
-        const auto slash = file.path.rfind('/');
-        const auto name = slash == std::string::npos ? file.path : file.path.substr(slash + 1);
+        const bool kept = (*there)[static_cast<std::size_t>(done.files)];
         ++done.files;
         done.bytes += file.size;
-        if (holds_already(parent->get(), name, file)) {
+        if (kept) {
             ++done.kept;
             continue;
         }
+        auto parent = open_parent(root.get(), file.path);
+        if (!parent) return std::unexpected(std::move(parent).error());
+        const auto name = name_of(file);
         const auto temporary = fmt::format(".gpuferry-{}-{}", getpid(), done.files);
         if (auto ok = fetch_one(client, file, parent->get(), name, temporary, progress); !ok) {
             unlinkat(parent->get(), temporary.c_str(), 0);

@@ -30,11 +30,11 @@ struct Fetched {
     std::int64_t bytes{0};
 };
 
-/// `folder` is made if it is not there. A file that is there with the right hash is kept; another one is
-/// replaced. Failures: the client's own, and refused for an unsafe path, a wrong size or hash, or an error of
-/// the disk.
+/// `folder` is made if it is not there. A file that is there with the right hash is kept; any other one is
+/// replaced with `force` and is a reason to fetch nothing without. Failures: the client's own, and refused
+/// for such files (named), an unsafe path, a wrong size or hash, or an error of the disk.
 [[nodiscard]] Outcome<Fetched> fetch_outputs(
-    Client& client, const std::vector<OutputFile>& files, const std::string& folder,
+    Client& client, const std::vector<OutputFile>& files, const std::string& folder, bool force,
     const std::function<void(const OutputFile&, std::int64_t)>& progress);
 
 }  // namespace gf::cli

@@ -18,8 +18,8 @@ constexpr const char* kFooter =
     "(http://host:port, https://host:port, unix:/path) with a token from --token env:NAME|file:PATH,\n"
     "GPUFERRY_TOKEN or GPUFERRY_TOKEN_FILE.\n\n"
     "Exit status: 0 done; 1 refused or failed; 2 wrong usage; 120 no connection; 121 no access;\n"
-    "122 no answer in time; 123 unexpected answer. submit --wait ends with the job's own exit code,\n"
-    "or 128+n when signal n ended it.\n";
+    "122 no answer in time; 123 unexpected answer; 130 Ctrl-C. submit --wait ends with the job's own\n"
+    "exit code, or 128+n when signal n ended it; 130 also when Ctrl-C detached it and the job goes on.\n";
 
 int run_chosen(const Action& chosen, const EndpointChoice& choice, bool as_json, Environment& env) {
     const Style style(env);

@@ -112,7 +112,7 @@ Outcome<std::string> spec_to_send(Context& context, const SpecFile& spec, bool u
     auto tar = TemporaryFile::make(context.env);
     if (!tar) return std::unexpected(std::move(tar).error());
     const auto folder = (fs::path(spec.folder) / *code).lexically_normal().string();
-    auto pack = pack_code(folder, tar->path());
+    auto pack = pack_code(folder, tar->path(), context.env.interrupted);
     if (!pack) return std::unexpected(std::move(pack).error());
     for (const auto& text : pack->notes) fmt::print(context.env.err, "note: {}\n", shown(text));
     auto text = spec_with_code(spec.shown.text, format, pack->sha256);

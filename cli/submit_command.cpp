@@ -45,6 +45,7 @@ Outcome<json> hand_in(Context& context, const SpecFile& spec, const std::string&
               .content_type = spec.content_type(),
               .headers = {{"Idempotency-Key", key}}};
     std::chrono::milliseconds pause = 500ms;
+    bool may_be_stored = false;
     for (int attempt = 1;; ++attempt) {
         auto answer = context.client.send_json(post);
         if (answer) return answer;
@@ -52,12 +53,12 @@ Outcome<json> hand_in(Context& context, const SpecFile& spec, const std::string&
         const bool lost = failure.status == 0 && failure.exit_code != kExitUnexpected;
         const bool later =
             failure.status == 503 || failure.status == 502 || failure.status == 504 || failure.status == 429;
+        may_be_stored = may_be_stored || (lost && !failure.never_sent);
         // Nobody listens: nothing was handed in, and waiting for a daemon to be started is not what was
-        // asked.
-        const bool nobody =
-            failure.exit_code == kExitConnection && attempt == 1 && failure.text.starts_with("no daemon");
+        // asked. One that was there a moment ago is waited for: it restarts.
+        const bool nobody = failure.never_sent && attempt == 1;
         if (attempt == kTries || nobody || !(lost || later) || was_interrupted(context.env)) {
-            if (!lost || nobody) return answer;
+            if (!lost || !may_be_stored) return answer;
             auto unsure = failure;
             unsure.text += fmt::format(
                 "; whether the job was stored is not known. To ask again without making a second one: "
@@ -74,20 +75,22 @@ Outcome<json> hand_in(Context& context, const SpecFile& spec, const std::string&
     }
 }
 
+/// Who waits for the job's own exit status must not take being detached for success.
+int detached(Context& context, const SubmitOptions& options, const std::string& id, const char* command) {
+    fmt::print(context.env.err, "\ndetached; the job goes on: gpuferry {} {}\n", command, id);
+    return options.wait ? kExitInterrupted : kExitOk;
+}
+
 int finish(Context& context, const SubmitOptions& options, const std::string& id) {
     if (options.follow) {
         auto over = follow_log(context, {.job = id, .attempt = {}, .offset = 0});
         if (!over) return report(context, over.error());
-        if (!*over) {
-            fmt::print(context.env.err, "\ndetached; the job goes on: gpuferry logs --follow {}\n", id);
-            return kExitOk;
-        }
+        if (!*over) return detached(context, options, id, "logs --follow");
     }
     auto job = wait_for_end(context, id);
     if (!job) {
         if (!was_interrupted(context.env)) return report(context, job.error());
-        fmt::print(context.env.err, "\ndetached; the job goes on: gpuferry show {}\n", id);
-        return kExitOk;
+        return detached(context, options, id, "show");
     }
     if (context.json) print_json(context, *job);
     const int status = exit_status_of(*job);
@@ -95,10 +98,13 @@ int finish(Context& context, const SubmitOptions& options, const std::string& id
 }
 
 int submit(Context& context, const SubmitOptions& options) {
-    auto spec = read_spec(options.spec, context.env);
+    auto spec = read_spec(options.spec, context.env);  // may wait for a keyboard, which Ctrl-C must end
     if (!spec) return report(context, spec.error());
+    const DetachOnInterrupt detach(context.env);  // packed code is cleared away, and a job that is in is named
     auto text = spec_to_send(context, *spec, true);
     if (!text) return report(context, text.error(), spec->shown);
+    if (was_interrupted(context.env))
+        return report(context, {.exit_code = kExitInterrupted, .text = "interrupted; nothing was handed in"});
     const auto key = options.key.empty() ? fresh_key() : options.key;
     if (key.empty())
         return report(context,
@@ -113,16 +119,14 @@ int submit(Context& context, const SubmitOptions& options) {
     if (context.json) {
         if (!stays) return print_json(context, *job);
     } else {
+        if (true_at(*job, "repeated"))
+            fmt::print(context.env.err, "note: this key was used before; this is the job of then\n");
         fmt::print(context.env.out, "{}\n", id);
         context.env.out.flush();
     }
-    const DetachOnInterrupt detach(context.env);
     if (!context.json && !options.detach) show_first_offer(context, id, 10s);
     context.env.out.flush();
-    if (was_interrupted(context.env)) {
-        fmt::print(context.env.err, "\ndetached; the job goes on: gpuferry show {}\n", id);
-        return kExitOk;
-    }
+    if (was_interrupted(context.env)) return detached(context, options, id, "show");
     return stays ? finish(context, options, id) : kExitOk;
 }
 

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -76,6 +77,61 @@ TEST_CASE("an answer that would fill the memory is cut off") {
     REQUIRE_FALSE(answer);
     CHECK(answer.error().exit_code == kExitUnexpected);
     CHECK(answer.error().text.find("64 MiB") != std::string::npos);
+}
+
+TEST_CASE("a proxy of the environment is not asked for this machine: it would read the token") {
+    const ScriptedServer proxy([](const Request&, Wire& wire) { wire.reply(200, "{}"); });
+    const ScriptedServer server([](const Request&, Wire& wire) { wire.reply(200, "{}"); });
+    REQUIRE(setenv("http_proxy", proxy.url().c_str(), 1) == 0);
+    {
+        Bench bench(server);
+        CHECK(bench.client.get_json("/v1/jobs"));
+    }
+    unsetenv("http_proxy");
+    CHECK(proxy.seen().empty());
+    CHECK(server.seen().size() == 1);
+    std::istringstream in;
+    std::ostringstream out;
+    Environment env{.in = in, .out = out, .err = out, .variable = {}, .sleep = {}, .catch_interrupt = {}};
+    CHECK(find_endpoint({.url = "http://[::1]:1"}, env)->loopback);
+    CHECK(find_endpoint({.url = "http://localhost:1"}, env)->loopback);
+    CHECK_FALSE(find_endpoint({.url = "http://127.0.0.1.evil.example"}, env)->loopback);
+}
+
+TEST_CASE("what could not be sent is told from what may have arrived") {
+    struct Row {
+        const char* what;
+        std::string url;
+        bool never_sent;
+    };
+    const ScriptedServer cutting([](const Request&, Wire& wire) { wire.cut(); });
+    std::string free_port;
+    { free_port = ScriptedServer([](const Request&, Wire&) {}).url(); }
+    for (const auto& row : {Row{"cut after the request", cutting.url(), false}, Row{"nobody listens", free_port, true},
+                            Row{"no such host", "http://no-such-host.invalid", true},
+                            Row{"a certificate file that is none", "https" + cutting.url().substr(4), true}}) {
+        CAPTURE(row.what);
+        std::istringstream in;
+        std::ostringstream out;
+        Environment env{.in = in, .out = out, .err = out, .variable = {}, .sleep = {}, .catch_interrupt = {}};
+        Client client(*find_endpoint({.url = row.url, .token_source = {}, .ca_file = "/dev/null"}, env), env);
+        const auto answer = client.send(Call{.method = "POST", .path = "/v1/jobs", .total = 5s});
+        REQUIRE_FALSE(answer);
+        CHECK(answer.error().exit_code == kExitConnection);
+        CHECK(answer.error().never_sent == row.never_sent);
+    }
+}
+
+TEST_CASE("the daemon's clock is that of its last answer") {
+    const ScriptedServer server([](const Request& request, Wire& wire) {
+        if (request.path() == "/undated") return wire.reply(200, "{}");
+        wire.reply(200, "{}", "application/json", {{"Date", "Sun, 06 Nov 1994 08:49:37 GMT"}});
+    });
+    Bench bench(server);
+    REQUIRE(bench.client.get_json("/undated"));
+    CHECK_FALSE(bench.client.daemon_ms());
+    REQUIRE(bench.client.get_json("/dated"));
+    CHECK(bench.client.daemon_ms() == 784'111'777'000);
 }
 
 TEST_CASE("one client makes many calls, and a failed one leaves no trace on the next") {

@@ -88,6 +88,22 @@ TEST_CASE("nobody there is 120, by TCP and by socket, and says what to do") {
     CHECK(holds(by_default.err, folder.path() + "/gpuferry/gpuferry.sock"));
 }
 
+TEST_CASE("ages are counted by the daemon's clock, whatever this one shows") {
+    const ScriptedServer server([](const Request& request, Wire& wire) {
+        const std::vector<std::pair<std::string, std::string>> date{{"Date", "Sun, 06 Nov 2094 08:50:00 GMT"}};
+        if (request.path().ends_with("/attempts"))
+            return wire.reply(200,
+                              R"({"items":[{"number":1,"state":"ended","started_at":"2094-11-06T08:40:00.000Z","ended_at":"2094-11-06T08:45:00.000Z"}]})",
+                              "application/json", date);
+        wire.reply(200, R"({"id":"job_1","state":"succeeded"})", "application/json", date);
+    });
+    const auto ran = run_command({"show", "job_1"}, {.url = server.url()});
+    CHECK(ran.status == 0);
+    CAPTURE(ran.out);
+    CHECK(holds(ran.out, "10m"));
+    CHECK(holds(ran.out, "5m"));
+}
+
 TEST_CASE("a unix socket serves like a port") {
     const TemporaryFolder folder;
     const ScriptedServer server(always(200, R"({"items":[{"id":"job_1","name":"n","state":"running"}]})"),

@@ -90,6 +90,40 @@ TEST_CASE("pieces that come again after a reconnect are dropped") {
     CHECK(run_command({"logs", "-f", "job_1"}, {.url = server.url()}).out == "hello wor");
 }
 
+TEST_CASE("followed with --json each message is an object on a line of its own") {
+    int connection = 0;
+    const ScriptedServer server([&](const Request&, Wire& wire) {
+        open_stream(wire);
+        wire.raw(message(0, 6, "hello\n"));
+        if (++connection == 1) return wire.cut();
+        wire.raw(message(6, 9, "\xEF\xBF\xBD\n"));
+        end_stream(wire, 9);
+    });
+    const auto ran = run_command({"--json", "logs", "-f", "job_1"}, {.url = server.url()});
+    CHECK(ran.status == 0);
+    CHECK(ran.out == "{\"attempt\":1,\"offset\":0,\"text\":\"hello\\n\"}\n{\"attempt\":1,\"offset\":6,\"text\":\"\xEF\xBF\xBD\\n\"}\n");
+    for (const auto& request : server.seen()) CHECK(holds(request.target, "follow=1"));  // nothing is fetched raw
+}
+
+TEST_CASE("with --json the lines of all pages are one list") {
+    const ScriptedServer server([&](const Request& request, Wire& wire) {
+        const auto at = offset_in(request);
+        auto items = nlohmann::json::array();
+        for (auto i = at; i < std::min<std::int64_t>(at + 2, 5); ++i) items.push_back({{"attempt", 1}, {"offset", i}, {"text", ""}});
+        const auto next = at + static_cast<std::int64_t>(items.size());
+        wire.reply(200, nlohmann::json{{"items", items}, {"next_offset", next}, {"over", next == 5}, {"next_cursor", nullptr}}.dump());
+    });
+    const auto ran = run_command({"--json", "logs", "job_1"}, {.url = server.url()});
+    CHECK(ran.status == 0);
+    const auto whole = nlohmann::json::parse(ran.out);
+    CHECK(whole.at("items").size() == 5);
+    CHECK(whole.at("items").at(4).at("offset") == 4);
+    CHECK(whole.at("next_offset") == 5);
+    CHECK(whole.at("over") == true);
+    const auto nothing = run_command({"--json", "logs", "--offset", "5", "job_1"}, {.url = server.url()});
+    CHECK(nlohmann::json::parse(nothing.out).at("items").empty());
+}
+
 TEST_CASE("bytes that are no UTF-8 are fetched raw, and so is a real U+FFFD") {
     const std::string raw = "ok \xff\xfe x \xEF\xBF\xBD tail";
     const auto end = static_cast<std::int64_t>(raw.size());

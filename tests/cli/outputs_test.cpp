@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -79,11 +80,19 @@ TEST_CASE("outputs come complete, verified and with their folders") {
     CHECK(names_below(folder.path() + "/new") ==
           std::vector<std::string>{"empty", "out", "out/model.bin", "run.sh"});
 
-    SUBCASE("what is there already is not fetched again; what differs is replaced") {
+    SUBCASE("what is there already is not fetched again; what differs is replaced only by --force") {
         folder.write("new/run.sh", "changed");
+        std::filesystem::remove(folder.path() + "/new/empty");
+        const auto refused =
+            run_command({"outputs", "get", "job_1", folder.path() + "/new"}, {.url = server.url()});
+        CHECK(refused.status == 1);
+        CHECK(holds(refused.err, "already there with other content: run.sh;"));
+        CHECK(read_file(folder.path() + "/new/run.sh") == "changed");
+        CHECK_FALSE(fs::exists(folder.path() + "/new/empty"));
+        folder.write("new/empty", "");
         const auto before = server.seen().size();
         const auto again =
-            run_command({"outputs", "get", "job_1", folder.path() + "/new"}, {.url = server.url()});
+            run_command({"outputs", "get", "--force", "job_1", folder.path() + "/new"}, {.url = server.url()});
         CHECK(again.status == 0);
         CHECK(server.seen().size() == before + 2);  // the list and one file
         CHECK(read_file(folder.path() + "/new/run.sh") == "#!/bin/sh\n");
@@ -113,9 +122,10 @@ TEST_CASE("a link inside the folder does not lead the files elsewhere") {
     const auto ran = run_command({"outputs", "get", "job_1", folder.path()}, {.url = server.url()});
     CHECK(ran.status == 1);
     CHECK(names_below(elsewhere.path()) == std::vector<std::string>{"victim"});
-    // A link in the place of a file is replaced by the file; what it pointed at stays as it was.
+    // A link in the place of a file is replaced by the file when told so; what it pointed at stays as it was.
     const ScriptedServer other(publishing({{"plain", "new", {}, {}, false}}));
-    CHECK(run_command({"outputs", "get", "job_1", folder.path()}, {.url = other.url()}).status == 0);
+    CHECK(run_command({"outputs", "get", "job_1", folder.path()}, {.url = other.url()}).status == 1);
+    CHECK(run_command({"outputs", "get", "--force", "job_1", folder.path()}, {.url = other.url()}).status == 0);
     CHECK(read_file(victim) == "untouched");
     CHECK(read_file(folder.path() + "/plain") == "new");
 }
@@ -137,7 +147,7 @@ TEST_CASE("wrong bytes are not kept, and a good old file stays") {
         const TemporaryFolder folder;
         folder.write("f", "old one");
         const ScriptedServer server(publishing({row.file}));
-        const auto ran = run_command({"outputs", "get", "job_1", folder.path()}, {.url = server.url()});
+        const auto ran = run_command({"outputs", "get", "--force", "job_1", folder.path()}, {.url = server.url()});
         CAPTURE(ran.err);
         CHECK(ran.status == 1);
         CHECK(holds(ran.err, row.said));
@@ -158,6 +168,21 @@ TEST_CASE("a connection cut in a file leaves no half file") {
         wire.cut();
     });
     CHECK(run_command({"outputs", "get", "job_1", folder.path()}, {.url = server.url()}).status == 120);
+    CHECK(names_below(folder.path()).empty());
+}
+
+TEST_CASE("Ctrl-C in a file leaves no half file") {
+    const TemporaryFolder folder;
+    std::atomic<bool> interrupted{false};
+    const ScriptedServer server([&](const Request& request, Wire& wire) {
+        if (request.path() == "/v1/jobs/job_1/outputs")
+            return wire.reply(200, R"({"items":[{"path":"f","bytes":5,"sha256":")" + sha256_hex("right") + R"("}]})");
+        wire.raw("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nri");
+        interrupted = true;
+        wire.hang();
+    });
+    const auto ran = run_command({"outputs", "get", "job_1", folder.path()}, {.url = server.url(), .interrupted = &interrupted});
+    CHECK(ran.status == 130);
     CHECK(names_below(folder.path()).empty());
 }
 

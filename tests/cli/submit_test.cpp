@@ -305,9 +305,69 @@ TEST_CASE("Ctrl-C while waiting detaches and says that the job goes on") {
     });
     const auto ran =
         run_command({"submit", "--wait", spec}, {.url = server.url(), .interrupted = &interrupted});
-    CHECK(ran.status == 0);
+    CHECK(ran.status == 130);  // not the job's: a pipeline must not take it for success
     CHECK(holds(ran.err, "detached; the job goes on"));
     CHECK(server.seen("POST", "/v1/jobs/job_1").empty());  // nothing was cancelled
+    // Who did not wait for the end has got what was asked for: the job is in.
+    interrupted = false;
+    asked = 3;
+    const auto not_waiting = run_command({"submit", "-d", spec}, {.url = server.url(), .interrupted = &interrupted});
+    CHECK(not_waiting.status == 0);
+    interrupted = false;
+    asked = 3;
+    CHECK(run_command({"submit", "--follow", "--wait", spec}, {.url = server.url(), .interrupted = &interrupted}).status == 130);
+}
+
+TEST_CASE("Ctrl-C while the code is packed hands nothing in and leaves nothing behind") {
+    const TemporaryFolder folder;
+    folder.write("proj/big.bin", std::string(4 << 20, 'x'));
+    std::filesystem::create_directory(folder.path() + "/tmp");
+    const auto spec = folder.write("job.yaml", "name: x\ncode: proj\nrun: x\n");
+    FakeDaemon daemon;
+    const ScriptedServer server(daemon.script());
+    std::atomic<bool> interrupted{true};
+    for (const char* command : {"submit", "plan"}) {
+        CAPTURE(command);
+        const auto ran = run_command({command, spec}, {.url = server.url(), .variables = {{"TMPDIR", folder.path() + "/tmp"}},
+                                                       .interrupted = &interrupted});
+        CHECK(ran.status == 130);
+        CHECK(holds(ran.err, "nothing was handed in"));
+        CHECK(std::filesystem::is_empty(folder.path() + "/tmp"));
+    }
+    CHECK(server.seen().empty());
+}
+
+TEST_CASE("without a daemon nothing was sent, and submit says so at once") {
+    const TemporaryFolder folder;
+    const auto spec = folder.write("job.yaml", "name: x\nrun: x\n");
+    std::string url;
+    {
+        FakeDaemon daemon;
+        url = ScriptedServer(daemon.script()).url();
+    }  // its port is free again
+    for (const auto& nobody : {url, std::string("http://no-such-host.invalid"), "unix:" + folder.path() + "/none"}) {
+        CAPTURE(nobody);
+        const auto ran = run_command({"submit", spec}, {.url = nobody});
+        CHECK(ran.status == 120);
+        CHECK(holds(ran.err, "no daemon at "));
+        CHECK_FALSE(holds(ran.err, "trying again"));
+        CHECK_FALSE(holds(ran.err, "not known"));
+    }
+}
+
+TEST_CASE("a key that was used before answers with the job of then, and submit says so") {
+    const TemporaryFolder folder;
+    const auto spec = folder.write("job.yaml", "name: x\nrun: x\n");
+    FakeDaemon daemon;
+    daemon.on_submit = [](const Request&, Wire& wire) {
+        wire.reply(201, R"({"id":"job_1","name":"x","state":"running","attempts":1,"repeated":true})");
+        return true;
+    };
+    const ScriptedServer server(daemon.script());
+    const auto ran = run_command({"submit", "-d", "--idempotency-key", "mine", spec}, {.url = server.url()});
+    CHECK(ran.status == 0);
+    CHECK(ran.out == "job_1\n");
+    CHECK(holds(ran.err, "this key was used before"));
 }
 
 TEST_CASE("plan packs but sends no code and rents nothing") {
