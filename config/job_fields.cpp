@@ -196,9 +196,10 @@ constexpr auto kJob = std::to_array<JobField>({
     {"secrets_on", reserved<kSecrets>},
     {"user", read_user},
     {"entrypoint",
-     [](Walk& w, const Node& n, JobDraft& d) {
+     [](Walk& w, const Node& n, JobDraft&) {
          constexpr std::array<std::string_view, 2> names{"keep", "replace"};
-         if (const auto v = w.one_of(n, names)) d.spec.keep_entrypoint = *v == "keep";
+         if (const auto v = w.one_of(n, names); v && *v == "keep")
+             refuse_not_yet(w, n, "every image starts with the agent; call its entrypoint in run");
      }},
     {"code", read_code},
     {"resources", [](Walk& w, const Node& n, JobDraft& d) { read_section(w, n, resource_fields(), d); }},

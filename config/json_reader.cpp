@@ -70,6 +70,8 @@ class Handler {
         overflow_ = e.id == 406;
         std::string message = e.what();
         if (const auto cut = message.find(": "); cut != std::string::npos) message.erase(0, cut + 2);
+        // What follows echoes the document: all of it for a text that is never closed.
+        if (const auto echo = message.find("; last read"); echo != std::string::npos) message.resize(echo);
         return builder_.fail_at(token(), "not JSON: " + message);
     }
 

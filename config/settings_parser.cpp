@@ -2,6 +2,9 @@
 #include <array>
 #include <boost/url/parse.hpp>
 #include <boost/url/url_view.hpp>
+#include <stdexcept>
+
+#include <date/tz.h>
 
 #include "config/node.hpp"
 #include "config/settings.hpp"
@@ -88,8 +91,12 @@ void read_key(Walk& walk, const Node& node, std::string_view usual, const GetEnv
         const std::string name = node.text.substr(prefix.size());
         const auto set = env(name);
         if (!set && name != usual) {
+            // Somebody may have put the key itself behind env:.
+            const bool is_name = std::ranges::all_of(
+                name, [](char c) { return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; });
             walk.error(node, ErrorKind::invalid,
-                       "names the environment variable " + shown(name) + ", which is not set");
+                       "names the environment variable " + (is_name ? shown(name) : std::string("(not shown)")) +
+                           ", which is not set");
             return;
         }
         value = set.value_or("");
@@ -296,6 +303,14 @@ void read_install_id(Walk& walk, const Node& node, Draft& draft) {
         walk.wrong(node, "auto, or 8 characters of a-z and 0-9");
 }
 
+bool zone_exists(const std::string& name) {
+    try {
+        return date::locate_zone(name) != nullptr;
+    } catch (const std::runtime_error&) {
+        return false;
+    }
+}
+
 void read_timezone(Walk& walk, const Node& node, Draft& draft) {
     const auto zone = line(walk, node, 64);
     if (!zone) return;
@@ -303,10 +318,10 @@ void read_timezone(Walk& walk, const Node& node, Draft& draft) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                std::string_view("/_-+").find(c) != std::string_view::npos;
     });
-    if (good && zone->front() != '/')
+    if (good && zone->front() != '/' && zone_exists(*zone))
         draft.settings.timezone = *zone;
     else
-        walk.wrong(node, "a time zone such as Europe/Berlin");
+        walk.wrong(node, "a time zone of the tz database such as Europe/Berlin (is tzdata installed?)");
 }
 
 void read_advertise_url(Walk& walk, const Node& node, Draft& draft) {

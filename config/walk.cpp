@@ -22,6 +22,16 @@ std::string value_text(const Node& node) {
     return node.quoted ? "\"" + shown(node.text) + "\"" : shown(node.text);
 }
 
+/// A value that may be or hold a key: whatever stands below these sections, and a URL with a user or a query.
+bool may_be_secret(std::string_view path, const Node& node) {
+    for (const std::string_view section : {"providers", "stores", "channels"})
+        if (path.starts_with(section) &&
+            (path.size() == section.size() || path[section.size()] == '.' || path[section.size()] == '['))
+            return true;
+    const auto at = node.text.find("://");
+    return at != std::string::npos && node.text.find_first_of("@?#", at) != std::string::npos;
+}
+
 std::string number_text(double v) {
     char out[32];
     std::snprintf(out, sizeof out, "%.10g", v);
@@ -68,10 +78,16 @@ void Walk::error(const Node& node, ErrorKind kind, std::string_view message) {
 }
 
 void Walk::wrong(const Node& node, std::string_view want) {
-    error(node, ErrorKind::invalid, "must be " + std::string(want) + ", not " + value_text(node));
+    const bool hidden = node.kind == Node::Kind::scalar && may_be_secret(path_, node);
+    error(node, ErrorKind::invalid, "must be " + std::string(want) + (hidden ? "" : ", not " + value_text(node)));
 }
 
 void Walk::unknown_key(const Node::Key& key, std::span<const std::string_view> known) {
+    // In brackets a pasted key becomes a key of the mapping: it is shown only if it is near to one that there is.
+    if (path_.find('.') != std::string::npos && may_be_secret(path_, Node{}) && !nearest_spelling(key.text, known)) {
+        error_at(key.place, ErrorKind::invalid, path_, "unknown key in " + path_);
+        return;
+    }
     const std::string field = (path_.empty() ? "" : path_ + ".") + shown(key.text);
     std::string message = "unknown key \"" + shown(key.text) + "\"" + (path_.empty() ? "" : " in " + path_);
     if (const auto near = nearest_spelling(key.text, known)) message += "; did you mean \"" + *near + "\"?";

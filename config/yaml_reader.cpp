@@ -2,9 +2,11 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "config/node.hpp"
 #include "config/node_builder.hpp"
@@ -15,6 +17,30 @@ namespace {
 // yaml-cpp keeps every token of an open bracket until it knows that the bracket is no key: 140 MiB and a
 // second for 1 MiB of them. No spec comes near this many, also with a JSON document or two in its texts.
 constexpr std::ptrdiff_t kFlowCharactersMax = 100'000;
+
+/// Past the closing quote of the scalar that starts at `at`; nothing if it is never closed.
+std::optional<std::size_t> quoted_end(std::string_view s, std::size_t at) {
+    const char quote = s[at];
+    for (std::size_t i = at + 1; i < s.size(); ++i) {
+        if (s[i] == '\\' && quote == '"')
+            ++i;
+        else if (s[i] == quote && quote == '\'' && i + 1 < s.size() && s[i + 1] == quote)
+            ++i;
+        else if (s[i] == quote)
+            return i + 1;
+    }
+    return std::nullopt;
+}
+
+/// Least indentation of the lines after the first in `s`; lines of white space only do not count.
+std::size_t continued_at(std::string_view s) {
+    std::size_t least = std::string_view::npos;
+    for (auto end = s.find('\n'); end != std::string_view::npos; end = s.find('\n', end + 1)) {
+        const auto text = s.find_first_not_of(" \t\r", end + 1);
+        if (text != std::string_view::npos && s[text] != '\n') least = std::min(least, text - end - 1);
+    }
+    return least;
+}
 
 struct Refused {};  // leaves yaml-cpp's parser once the builder holds an error; never gets out of this file
 
@@ -37,33 +63,56 @@ class Handler final : public YAML::EventHandler {
                   const std::string& value) override {
         check(mark, tag, anchor);
         const bool quoted = tag == "!";
+        if (quoted) check_quotes(mark);
         if (!builder_.expects_key()) {
             go_on(builder_.scalar(value, quoted, offset(mark)));
             return;
         }
         if (value == "<<" && !quoted) refuse(mark, "merge keys (<<) are not allowed");
+        // In brackets only the key before the bracket says how deep lines must be indented.
+        if (!open_.empty() && open_.back().block_map) open_.back().key_column = column(offset(mark));
         go_on(builder_.key(value, offset(mark)));
     }
     void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                          YAML::EmitterStyle::value) override {
-        begin(Node::Kind::sequence, mark, tag, anchor);
+        begin(Node::Kind::sequence, mark, tag, anchor, false);
     }
-    void OnSequenceEnd() override { go_on(builder_.end()); }
+    void OnSequenceEnd() override { end(); }
     void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                    YAML::EmitterStyle::value) override {
-        begin(Node::Kind::mapping, mark, tag, anchor);
+                    YAML::EmitterStyle::value style) override {
+        begin(Node::Kind::mapping, mark, tag, anchor, style == YAML::EmitterStyle::Block);
     }
-    void OnMapEnd() override { go_on(builder_.end()); }
+    void OnMapEnd() override { end(); }
 
  private:
     [[nodiscard]] std::size_t offset(const YAML::Mark& mark) const {
         return mark.pos < 0 ? text_.size() : std::min(static_cast<std::size_t>(mark.pos), text_.size());
     }
-    void begin(Node::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+    [[nodiscard]] std::size_t column(std::size_t at) const {
+        const auto line = at == 0 ? std::string_view::npos : text_.rfind('\n', at - 1);
+        return line == std::string_view::npos ? at : at - line - 1;
+    }
+    /// yaml-cpp takes the end of the text for a closing quote, and any line for a part of the text in quotes: with a forgotten
+    /// quote the rest of the document would be silently swallowed.
+    void check_quotes(const YAML::Mark& mark) {
+        const std::size_t at = offset(mark);
+        if (at >= text_.size() || (text_[at] != '"' && text_[at] != '\'')) return;
+        const auto past = quoted_end(text_, at);
+        if (!past) refuse(mark, "this quote is never closed");
+        const auto key = open_.empty() ? std::nullopt : open_.back().key_column;
+        if (key && continued_at(text_.substr(at, *past - at)) <= *key)
+            refuse(mark, "the text in quotes goes on in a line that is not indented deeper than its key (a quote is missing?)");
+    }
+    void end() {
+        open_.pop_back();
+        go_on(builder_.end());
+    }
+    void begin(Node::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, bool block_map) {
         check(mark, tag, anchor);
         // yaml-cpp also takes a bracket that is never closed for the start of such a key.
         if (builder_.expects_key())
             refuse(mark, "a list or mapping cannot be a key (or its bracket is not closed)");
+        open_.push_back({block_map, open_.empty() ? std::nullopt : open_.back().key_column});
         go_on(builder_.begin(kind, offset(mark)));
     }
     /// yaml-cpp gives "?" to what has no tag and "!" to quoted scalars; the same "!" written out shows in the
@@ -83,8 +132,13 @@ class Handler final : public YAML::EventHandler {
         if (!ok) throw Refused{};
     }
 
+    struct Open {
+        bool block_map;
+        std::optional<std::size_t> key_column;  // of the innermost key outside brackets
+    };
     std::string_view text_;
     NodeBuilder& builder_;
+    std::vector<Open> open_;
 };
 
 /// Refuses whatever follows the first document, at its place.

@@ -21,7 +21,7 @@ run: |
   python -s train.py --config s2.json
 env: {BATCH: "8", ON: no, LEVEL: 007, EMPTY: ""}
 user: root
-entrypoint: keep
+entrypoint: replace
 code: sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
 resources:
   gpu: [RTX 3090, rtx_4090]
@@ -63,7 +63,7 @@ priority: 70
 
 constexpr std::string_view kFullJson = R"json({"name":"sovits-finetune","kind":"training","project":"voices",
  "image":"ghcr.io/example/gpt-sovits:2.1","run":"python -s train.py --config s2.json\n",
- "env":{"BATCH":"8","ON":"no","LEVEL":"007","EMPTY":""},"user":"root","entrypoint":"keep",
+ "env":{"BATCH":"8","ON":"no","LEVEL":"007","EMPTY":""},"user":"root","entrypoint":"replace",
  "code":"sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
  "resources":{"gpu":["RTX 3090","rtx_4090"],"gpus":2,"vram":"24GB","cpus":8,"memory":"32GB","disk":"100GB","arch":"amd64",
   "cuda":">=12.6","driver":">=560","precision":"bf16","nvlink":true,"memory_bandwidth":"900GB/s","inet_down":"200Mbps",
@@ -83,7 +83,7 @@ void check_full(const JobSpec& s) {
     CHECK(s.env ==
           std::map<std::string, std::string>{{"BATCH", "8"}, {"ON", "no"}, {"LEVEL", "007"}, {"EMPTY", ""}});
     CHECK(s.user == "root");
-    CHECK(s.keep_entrypoint);
+    CHECK(!s.keep_entrypoint);
     CHECK(s.code_sha256 == "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef");
     const auto& r = s.resources;
     CHECK(r.gpu == Texts{"RTX-3090", "RTX-4090"});
@@ -329,7 +329,7 @@ TEST_CASE("other keys out of their range") {
 
 TEST_CASE("keys that are reserved are refused as not yet supported, never ignored") {
     for (const auto* line :
-         {"array: 4", "after: job_x", "batch: {shards: 4}", "nodes: 2", "keep_warm: 10m",
+         {"array: 4", "entrypoint: keep", "after: job_x", "batch: {shards: 4}", "nodes: 2", "keep_warm: 10m",
           "limits: {budget: 10.00}", "limits: {deadline: 2026-12-01T08:00:00Z}",
           "resources: {estimate: {model: x}}", "resources: {shm: 16GB}",
           "outputs: [{from: out, to: s3://bucket/x}]", "inputs: [{from: s3://bucket/x, to: y}]",

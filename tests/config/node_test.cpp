@@ -144,6 +144,33 @@ TEST_CASE("YAML that cannot be read, or that says more than it shows, is refused
     check_bad(read_yaml, table);
 }
 
+TEST_CASE("YAML with a forgotten quote is refused where the quote opens") {
+    const Bad table[] = {
+        {"to the end", "run: x\nenv:\n  A: \"b\nresources:\n  gpus: 1\n", "never closed", 3, 6},
+        {"short", "run: \"echo hi\n", "never closed", 1, 6},
+        {"single", "run: 'it''s\nname: x\n", "never closed", 1, 6},
+        {"an escaped quote closes nothing", "run: \"a\\\"\n", "never closed", 1, 6},
+        {"a key", "\"run: x\n", "", 1, 1},
+        {"closed by a later quote", "env:\n  A: \"b\nresources:\n  gpu: \"\n", "not indented deeper", 2, 6},
+        {"in a list", "env:\n- \"b\nc\"\n", "not indented deeper", 2, 3},
+        {"in brackets", "a: [\"b\nc\"]\n", "not indented deeper", 1, 5},
+    };
+    check_bad(read_yaml, table);
+    for (const char* good : {"run: \"a\n  b\"\n", "run:\n  \"a\n\n  b\"\n", "a:\n  b: 'c\n    d'\n", "a:\n- 'c\n  d'\n",
+                             "{\"a\": \"b\nc\"}", "a: {\"x\": \"y\n  z\"}\nb: 'it''s'\n", "a: it's\n"}) {
+        CAPTURE(std::string(good));
+        CHECK(read_yaml(good).has_value());
+    }
+}
+
+TEST_CASE("a JSON error never echoes the document") {
+    const std::string text = "{\"run\": \"" + std::string(1'000'000, 'x');
+    const auto got = read_json(text);
+    REQUIRE(!got.has_value());
+    CHECK(got.error().message.size() < 300);
+    CHECK(got.error().message.find("xxx") == std::string::npos);
+}
+
 TEST_CASE("hostile sizes stay within bounds") {
     std::string deep_block;
     for (int i = 0; i < 10'000; ++i) deep_block += "- ";

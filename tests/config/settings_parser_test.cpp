@@ -170,6 +170,7 @@ TEST_CASE("bad settings are refused with field, place and range") {
         {"machine: {cuda_probe: true}", invalid, "machine.cuda_probe", 23, "required, if_present, off"},
         {"tls: {cert: /c}", invalid, "tls", 1, "both cert and key"},
         {"timezone: \"Europe/Berlin; x\"", invalid, "timezone", 11, "a time zone"},
+        {"timezone: Mars/Base", invalid, "timezone", 11, "tz database"},
         {"checkpoints: {store: bucket}", not_yet, "checkpoints.store", 22, "not yet"},
         {"stores: {bucket: {type: s3}}", not_yet, "stores", 9, "not yet"},
         {"budgets: [{name: month}]", not_yet, "budgets", 10, "not yet"},
@@ -192,7 +193,15 @@ TEST_CASE("bad settings are refused with field, place and range") {
 
 TEST_CASE("a key never shows in a message") {
     for (const auto* yaml :
-         {"providers: {vastai: {api_key: \"sekrit key\"}}", "providers: {vastai: {api_key: {sekrit: 1}}}"}) {
+         {"providers: {vastai: {api_key: \"sekrit key\"}}", "providers: {vastai: {api_key: {sekrit: 1}}}",
+          "providers: {runpod: {graphql_url: \"https://api.runpod.io/graphql?api_key=sekrit\"}}",
+          "providers: {vastai: {api_url: \"https://bob:sekrit@example.org\"}}", "providers: {vastai: {api_url: sekrit}}",
+          "advertise_url: \"https://bob:sekrit@example.org\"", "advertise_url: \"https://example.org/?token=sekrit\"",
+          "providers: {runpod: sekrit}", "providers: sekrit", "providers: {runpod: {sekrit}}",
+          "providers: {runpod: {clouds: sekrit}}", "providers: {runpod: {spot: sekrit}}",
+          "providers: {vastai: {api_key: \"env:sekrit\"}}", "providers: {local: {electricity: sekrit}}",
+          "providers: {local: {enabled: sekrit}}", "stores: sekrit", "channels: [{url: sekrit}]"}) {
+        CAPTURE(std::string(yaml));
         const auto got = parse(yaml);
         REQUIRE(!got.has_value());
         CHECK(got.error().message.find("sekrit") == std::string::npos);
