@@ -350,6 +350,8 @@ void Attempt::last_checkpoint(ap::Exited& exited) {
     {
         const std::lock_guard lock(mutex_);
         exit = *exit_;
+        // Not now: since then a snapshot was broken off, or this worker started anew, and a torn file would look quiet.
+        if (exit.ended_ms > 0) writes.ended = instant_of(exit.ended_ms);
         writes.signalled = signalled_wall_;
     }
     if (!final_snapshot_is_safe(lease_, exit, writes)) {

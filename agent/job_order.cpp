@@ -61,7 +61,7 @@ Frame frame_of(const std::string& mark, const JobExit& exit) {
     return Frame{.type = FrameType::job_exited,
                  .fields = {mark, exit.started ? "1" : "0", std::to_string(exit.wait_status), exit.oom ? "1" : "0",
                             exit.killed ? "1" : "0", std::to_string(exit.log_bytes), exit.detail,
-                            exit.keeper_lost ? "1" : "0"}};
+                            exit.keeper_lost ? "1" : "0", std::to_string(exit.ended_ms)}};
 }
 
 JobExit exit_of(const Frame& frame) {
@@ -71,6 +71,7 @@ JobExit exit_of(const Frame& frame) {
                    .killed = frame.field(4) == "1",
                    .log_bytes = frame.number(5),
                    .detail = frame.field(6),
+                   .ended_ms = frame.number(8),
                    .keeper_lost = frame.field(7) == "1"};
 }
 

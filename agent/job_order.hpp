@@ -32,6 +32,7 @@ struct JobExit {
     bool killed{false};            // the agent sent SIGKILL while the leader or its group was alive
     std::int64_t log_bytes{0};
     std::string detail;
+    std::int64_t ended_ms{0};      // when the last of it was gone, wall clock; 0 = not known
     bool keeper_lost{false};       // it ended because the agent's own keeper was killed: not the program's doing
 };
 [[nodiscard]] Frame frame_of(const std::string& mark, const JobExit& exit);

@@ -76,6 +76,7 @@ class Keeper {
         oom_before_ = oom_kill_count();
         if (!start()) leave();
         while (!over()) step();
+        exit_.ended_ms = unix_millis(wall_time());
         drain();
         exit_.log_bytes = spool_.size();
         exit_.oom = oom_kill_count() > oom_before_;

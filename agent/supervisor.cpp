@@ -240,6 +240,7 @@ class Supervisor {
         exit.wait_status = leader_status_.empty() ? SIGKILL : std::stoi(leader_status_);
         exit.killed = true;
         exit.detail = "the process that kept the job was killed";
+        exit.ended_ms = unix_millis(wall_time());
         exit.keeper_lost = true;
         job_over(frame_of(mark_, exit));
     }

@@ -2,6 +2,8 @@
 #include "agent_bench.hpp"
 #include "tests/skip.hpp"
 
+#include <thread>
+
 namespace gf::agent_test {
 namespace {
 
@@ -295,6 +297,25 @@ TEST_CASE("a torn file is no checkpoint when the shell outlives the trainer that
     const auto exited = bench.exited();
     REQUIRE(exited.has_value());
     CHECK(exited->exit_code == 137);
+    bench.daemon.with([](DaemonState& s) { CHECK(s.manifests.empty()); });
+}
+
+TEST_CASE("a torn file is no checkpoint either when it is looked at long after the end") {
+    Bench bench;
+    auto agent = bench.start();
+    bench.enrolled();
+    auto lease = lease_of("echo up; while [ ! -e go ]; do sleep 0.05; done; head -c 100000 /dev/zero > ckpt/model.pt; exit 137");
+    lease.checkpoint.declared = true;
+    lease.checkpoint.path = "ckpt";
+    bench.daemon.send(lease);
+    REQUIRE(bench.log_has("up"));
+    const pid_t worker = agent.child("gpuferry-worker");
+    ::kill(worker, SIGSTOP);  // as one that waits for memory, or has just been started again
+    std::ofstream(bench.folder.path() + "/" + lease.job + "/go");
+    REQUIRE(eventually([&] { return agent.child("gpuferry-keeper") <= 0; }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2'300));
+    ::kill(worker, SIGCONT);
+    REQUIRE(bench.exited().has_value());
     bench.daemon.with([](DaemonState& s) { CHECK(s.manifests.empty()); });
 }
 
