@@ -20,6 +20,34 @@ std::string text_of(const std::string& path) {
 
 }  // namespace
 
+TEST_CASE("the variants of train-tiny differ from its job file in the machine only") {
+    SpecContext context;
+    context.resolve_gpu = [](std::string_view) { return GpuResolution{}; };
+    context.code_may_be_path = true;
+    const auto spec_of = [&context](const char* file) {
+        SpecOutcome outcome = check_job_spec(text_of(file), SpecFormat::yaml, context);
+        for (const Error& e : outcome.errors) FAIL_CHECK(e.message);
+        REQUIRE(outcome.spec);
+        return *std::move(outcome.spec);
+    };
+    const JobSpec spot = spec_of("/train-tiny/job.yaml");
+    const JobSpec local = spec_of("/train-tiny/local.yaml");
+    const JobSpec on_demand = spec_of("/train-tiny/on-demand.yaml");
+    CHECK(local.resources.cpu_only);
+    CHECK(on_demand.resources.spot == SpotChoice::never);
+    CHECK(on_demand.resources.vram.has_value());
+    for (const JobSpec* other : {&local, &on_demand}) {
+        CAPTURE(other->name);
+        CHECK(other->run == spot.run);
+        CHECK(other->checkpoint.path == spot.checkpoint.path);
+        CHECK(other->checkpoint.every == spot.checkpoint.every);
+        CHECK(other->checkpoint.marker == spot.checkpoint.marker);
+        CHECK(other->progress_regex == spot.progress_regex);
+        REQUIRE(other->outputs.size() == 1);
+        CHECK(other->outputs[0].from == "out");
+    }
+}
+
 TEST_CASE("the job file of train-tiny is a valid spec that fits its program") {
     SpecContext context;
     context.resolve_gpu = [](std::string_view) { return GpuResolution{}; };  // it names no GPU
