@@ -82,7 +82,9 @@ int logs(Context& context, const LogOptions& options) {
 
 void add_log_command(CLI::App& app, Action& chosen) {
     auto options = std::make_shared<LogOptions>();
-    auto* command = app.add_subcommand("logs", "what a job printed, byte for byte; with --json its lines as JSON")->fallthrough();
+    auto* command =
+        app.add_subcommand("logs", "what a job printed, byte for byte; with --json its lines as JSON")
+            ->fallthrough();
     command->add_option("job", options->job, "id of the job")->required();
     command->add_flag("-f,--follow", options->follow,
                       "go on until the job ends; Ctrl-C detaches, the job goes on");

@@ -20,8 +20,8 @@ struct FollowOptions {
 };
 
 /// Writes raw bytes to standard output, or with --json one object {"attempt", "offset", "text"} a line, until
-/// the log is over, Ctrl-C was pressed, or the daemon was away for ten minutes. Notes ("connection cut") go to standard error. True = the log is over; false = detached by
-/// Ctrl-C.
+/// the log is over, Ctrl-C was pressed, or the daemon was away for ten minutes. Notes ("connection cut") go
+/// to standard error. True = the log is over; false = detached by Ctrl-C.
 [[nodiscard]] Outcome<bool> follow_log(Context& context, const FollowOptions& options);
 
 }  // namespace gf::cli

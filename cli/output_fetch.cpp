@@ -60,8 +60,9 @@ std::string reason() {
     return std::strerror(errno);
 }
 
-/// Opens the folder of `path` below `root`, making what is missing unless `look` is set. Each step is taken by its own openat
-/// without following links, so that a link inside the folder cannot lead the files elsewhere.
+/// Opens the folder of `path` below `root`, making what is missing; with `look` a missing one is no folder
+/// (-1). Each step is taken by its own openat without following links, so that a link inside the folder
+/// cannot lead the files elsewhere.
 Outcome<Fd> open_parent(int root, const std::string& path, bool look = false) {
     Fd at(openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     std::string_view rest = path;
@@ -121,8 +122,9 @@ Outcome<std::vector<bool>> look_around(int root, const std::vector<OutputFile>& 
     }
     if (others_count == 0 || force) return there;
     if (others_count > kNamedMax) others += fmt::format(" and {} more", others_count - kNamedMax);
-    return failed(kExitRefused,
-                  fmt::format("already there with other content: {}; nothing was fetched (--force replaces)", others));
+    return failed(
+        kExitRefused,
+        fmt::format("already there with other content: {}; nothing was fetched (--force replaces)", others));
 }
 
 bool write_all(int fd, std::string_view bytes) {
