@@ -86,6 +86,16 @@ std::vector<JobRecord> live_jobs(Connection& db) {
     return all_rows<JobRecord>(q, read_job);
 }
 
+void add_to_tally(Connection& db, const std::map<JobState, std::int64_t>& changes) {
+    static constexpr char sql[] = "UPDATE job_tally SET jobs = jobs + ?2 WHERE state = ?1";
+    for (const auto& [state, by] : changes) {
+        if (by == 0) continue;
+        Query q(db, sql);
+        q.bind(state, by);
+        q.run();
+    }
+}
+
 JobCounts job_tally(Connection& db) {
     static constexpr char sql[] = "SELECT jobs FROM job_tally WHERE state = ?1";
     JobCounts counts;

@@ -1,6 +1,7 @@
 // Statements on jobs, tasks and attempts. A function is one statement; all throw SqliteError. Guarded updates abort when
 // the row is not in the state that the core believed it to be in (db/guard.hpp).
 #pragma once
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,8 @@ void update_job(Connection& db, const JobRecord& row, JobState was);
 [[nodiscard]] std::vector<JobRecord> job_page(Connection& db, const JobFilter& filter);
 /// Jobs that are neither queued nor final, and those of live machines.
 [[nodiscard]] std::vector<JobRecord> live_jobs(Connection& db);
+/// Jobs per state, as they change by a batch.
+void add_to_tally(Connection& db, const std::map<JobState, std::int64_t>& changes);
 [[nodiscard]] JobCounts job_tally(Connection& db);
 
 void insert_task(Connection& db, const TaskRecord& row);

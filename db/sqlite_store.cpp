@@ -48,8 +48,13 @@ void set_up_reader(Connection& db) {
 struct Apply {
     Connection& db;
     std::int64_t& seq;
+    std::map<JobState, std::int64_t>& tally;  // by how much the jobs in each state change
 
-    void operator()(const PutJob& c) const { c.was ? update_job(db, c.row, *c.was) : insert_job(db, c.row); }
+    void operator()(const PutJob& c) const {
+        c.was ? update_job(db, c.row, *c.was) : insert_job(db, c.row);
+        tally[c.row.state] += 1;
+        if (c.was) tally[*c.was] -= 1;
+    }
     void operator()(const PutTask& c) const { c.was ? update_task(db, c.row, *c.was) : insert_task(db, c.row); }
     void operator()(const PutAttempt& c) const {
         c.was ? update_attempt(db, c.row, *c.was) : insert_attempt(db, c.row);
@@ -155,7 +160,9 @@ Result<std::int64_t> SqliteStore::commit(const std::vector<RowChange>& changes) 
     std::size_t at = 0;
     try {
         in_transaction(*connection_, kBeginWrite, [&] {
-            for (; at < changes.size(); ++at) std::visit(Apply{*connection_, seq}, changes[at]);
+            std::map<JobState, std::int64_t> tally;
+            for (; at < changes.size(); ++at) std::visit(Apply{*connection_, seq, tally}, changes[at]);
+            add_to_tally(*connection_, tally);
         });
     } catch (const SqliteError& failure) {
         if (failure.code() == SQLITE_CONSTRAINT) refused_by_schema(failure, at, changes.size());

@@ -8,17 +8,24 @@ namespace {
 
 constexpr std::int64_t kQueueSmall = 64;  // beyond one page, submissions do not start a placement pass of their own
 
+std::string quoted(const std::string& text) {
+    return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// Put together by hand: it is what every submission is answered with, and a tree of values would be most of its allocations.
 std::string job_json(const JobRecord& job, bool repeated = false) {
-    nlohmann::json body{{"id", job.id.get()},
-                          {"name", job.name},
-                          {"kind", text(job.kind)},
-                          {"project", job.project},
-                          {"state", text(job.state)},
-                          {"reason", job.reason},
-                          {"attempts", job.attempts},
-                          {"created_at", rfc3339(job.created_at)}};
-    if (repeated) body["repeated"] = true;
-    return body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    std::string body;
+    body.reserve(320);
+    body.append(R"({"attempts":)").append(std::to_string(job.attempts));
+    body.append(R"(,"created_at":")").append(rfc3339(job.created_at));
+    body.append(R"(","id":")").append(job.id.get());
+    body.append(R"(","kind":")").append(text(job.kind));
+    body.append(R"(","name":)").append(quoted(job.name));
+    body.append(R"(,"project":)").append(quoted(job.project));
+    body.append(R"(,"reason":)").append(quoted(job.reason));
+    body.append(R"(,"state":")").append(text(job.state)).append("\"");
+    if (repeated) body.append(R"(,"repeated":true)");
+    return body.append("}");
 }
 
 }  // namespace
@@ -42,15 +49,17 @@ void Step::on(const SubmitJob& e, const StoredRows& rows) {
     task.waiting_since = now_;
     task.created_at = now_;
     task.priority = job.priority;
-    out_.rows.push_back(PutJob{job, std::nullopt});
-    out_.rows.push_back(PutTask{task, std::nullopt});
-    history({.at = now_, .kind = "job_state", .job = job.id, .state = "queued", .reason = "submitted", .detail = e.principal});
+    const JobId id = job.id;
+    reply(e.request, 201, job_json(job), "/v1/jobs/" + id.get());
+    // The job before what refers to it: the store then has no reference to settle later.
+    out_.rows.push_back(PutJob{std::move(job), std::nullopt});
+    out_.rows.push_back(PutTask{std::move(task), std::nullopt});
+    history({.at = now_, .kind = "job_state", .job = id, .state = "queued", .reason = "submitted", .detail = e.principal});
     if (!e.idempotency_key.empty())
         out_.rows.push_back(AddIdempotency{{.principal = e.principal, .key = e.idempotency_key, .body_sha256 = e.body_sha256,
-                                            .job = job.id, .created_at = now_}});
+                                            .job = id, .created_at = now_}});
     ++w_.queued_jobs;
     if (w_.queued_jobs <= kQueueSmall) w_.queue_dirty = true;
-    reply(e.request, 201, job_json(job), "/v1/jobs/" + job.id.get());
 }
 
 void Step::on(const CommandJob& e, const StoredRows& rows) {
