@@ -1,5 +1,6 @@
 // What a provider would rent now, as all parts see it. Provider words never appear here.
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,10 +53,18 @@ struct Offer {
     int stock{-1};                         // -1 unknown, 0 none, 1 low, 2 medium, 3 high: a hint only
 };
 
-/// Disk price of `disk` GB for one hour.
+/// Price of `gb` GB of disk for one hour, rounded up. 128-bit inside; beyond a quarter of what the type holds it stays there,
+/// so that a sum with another rate cannot turn negative either.
+[[nodiscard]] constexpr UsdPerHour disk_rate(std::int64_t micros_per_gb_month, std::int64_t gb, int hours_per_month) {
+    constexpr std::int64_t kMost = INT64_MAX / 4;
+    if (micros_per_gb_month <= 0 || gb <= 0 || hours_per_month <= 0) return UsdPerHour{0};
+    const auto total = static_cast<__int128>(micros_per_gb_month) * gb + hours_per_month - 1;
+    const auto hour = total / hours_per_month;
+    return UsdPerHour{hour > kMost ? kMost : static_cast<std::int64_t>(hour)};
+}
+/// The same for a disk on an offer.
 [[nodiscard]] constexpr UsdPerHour disk_rate(const Offer& o, std::int64_t disk_gb) {
-    const auto total = o.disk_micros_per_gb_month * disk_gb;
-    return UsdPerHour{(total + o.hours_per_month - 1) / o.hours_per_month};
+    return disk_rate(o.disk_micros_per_gb_month, disk_gb, o.hours_per_month);
 }
 
 /// One offer that could not become an `Offer`, or one that a filter refused: the reason as data.

@@ -20,6 +20,12 @@ struct PriceReading {
     [[nodiscard]] bool ok() const { return reason.empty(); }
 };
 
+/// Nobody rents or sells at more than this: such a figure is a slip of the provider, and no price.
+inline constexpr std::int64_t kMicrosPerHourMax = 10'000'000'000;     // $10,000 for all GPUs of an offer, or its disk
+inline constexpr std::int64_t kMicrosPerGbMonthMax = 100'000'000;     // $100
+inline constexpr std::int64_t kMicrosPerGbTrafficMax = 100'000'000;   // $100
+inline constexpr std::int64_t kDiskGbMax = 1'000'000'000;             // a larger disk is no figure either
+
 /// A price that must be above zero. `what` replaces "price" in the reasons.
 [[nodiscard]] PriceReading read_price(const NumberText& text, std::string_view what = "price");
 /// The same where 0 is a real value (traffic, disk).

@@ -54,7 +54,7 @@ struct HttpSettings {
     std::string user_agent{"gpuferry"};
     Millis connect_timeout{Seconds{10}};
     Millis total_timeout{Seconds{60}};
-    std::size_t body_bytes_max{32U << 20U};
+    std::size_t body_bytes_max{8U << 20U};
     std::string ca_file;  // empty = the system's roots
 };
 

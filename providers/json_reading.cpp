@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <charconv>
 #include <cmath>
 
@@ -30,8 +31,38 @@ bool may_overflow(std::string_view token) {
     return error == std::errc::result_out_of_range || (error == std::errc{} && exponent > kExponentMax);
 }
 
-/// The same document with numbers beyond a double put into quotes. The JSON parser refuses a whole document
-/// for one of them.
+/// What some languages write for a number that is none; empty if the text starts with something else.
+std::string_view not_finite_at(std::string_view text) {
+    for (const std::string_view word : {"NaN", "-NaN", "Infinity", "-Infinity"})
+        if (text.starts_with(word) && (text.size() == word.size() || std::isalnum(static_cast<unsigned char>(text[word.size()])) == 0))
+            return word;
+    return {};
+}
+
+// Every answer that is documented nests less than ten deep.
+constexpr int kDepthMax = 64;
+
+bool too_deep(std::string_view json) {
+    int depth = 0;
+    bool in_string = false;
+    for (std::size_t at = 0; at < json.size(); ++at) {
+        const char c = json[at];
+        if (in_string) {
+            if (c == '\\') ++at;
+            if (c == '"') in_string = false;
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '[' || c == '{') {
+            if (++depth > kDepthMax) return true;
+        } else if (c == ']' || c == '}') {
+            --depth;
+        }
+    }
+    return false;
+}
+
+/// The same document with numbers beyond a double, and NaN and infinities, put into quotes. The JSON parser
+/// refuses a whole document for one of them.
 std::string quote_huge_numbers(std::string_view json) {
     std::string out;
     std::size_t copied = 0;
@@ -44,6 +75,16 @@ std::string quote_huge_numbers(std::string_view json) {
             continue;
         }
         if (c == '"') in_string = true;
+        if (const auto word = c == 'N' || c == 'I' || c == '-' ? not_finite_at(json.substr(at)) : std::string_view();
+            !word.empty()) {
+            out.append(json.substr(copied, at - copied));
+            out += '"';
+            out.append(word);
+            out += '"';
+            copied = at + word.size();
+            at = copied - 1;
+            continue;
+        }
         if (c != '-' && (c < '0' || c > '9')) continue;
         std::size_t end = at;
         while (end < json.size() && in_number(json[end])) ++end;
@@ -73,6 +114,8 @@ std::string_view looks_like(std::string_view body) {
 }  // namespace
 
 Result<nlohmann::json> parse_json(std::string_view body) {
+    if (too_deep(body))
+        return fail(ErrorKind::malformed, fmt::format("expected JSON, got one nested more than {} deep", kDepthMax));
     const auto tamed = quote_huge_numbers(body);
     const auto text = tamed.empty() ? body : std::string_view(tamed);
     auto json = nlohmann::json::parse(text.begin(), text.end(), nullptr, false);

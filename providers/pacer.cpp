@@ -10,6 +10,15 @@ namespace gf {
 namespace {
 
 constexpr Millis kHintMax{std::chrono::hours{1}};
+// An interval that a 429 names is kept for good, so a slip in it would be too. No endpoint of a provider is slower.
+constexpr Millis kIntervalMax{Seconds{30}};
+
+/// Longest wait that an answer can impose on calls of this urgency. A destroy is tried again before a window or a hint is over:
+/// being refused costs one call, a machine that nobody destroys costs money.
+Millis hold_max(Urgency u) {
+    return u == Urgency::destroy ? Millis{std::chrono::minutes{5}} : kHintMax;
+}
+
 constexpr int kWakeUpsMax =
     100;  // a waiter looks again after each sleep; a 429 of another thread may have moved its slot
 
@@ -110,10 +119,11 @@ Pacer::Endpoint& Pacer::endpoint(std::string_view name) {
 }
 
 Instant Pacer::earliest(const Endpoint& e, Instant now) const {
-    auto at = std::max({now, e.next, e.blocked_until, account_blocked_until_});
+    const auto most = hold_max(e.rule.urgency);
+    auto at = std::max({now, e.next, e.blocked_until, std::min(account_blocked_until_, account_blocked_at_ + most)});
     for (const auto& [name, window] : windows_)
         if (window.resets_at > now && window.remaining <= reserve(e.rule.urgency, window.quota))
-            at = std::max(at, window.resets_at);
+            at = std::max(at, std::min(window.resets_at, window.told_at + most));
     return at;
 }
 
@@ -161,7 +171,7 @@ std::optional<Millis> Pacer::learn(std::string_view name, const HttpResponse& re
     // Jitter of up to a quarter keeps several daemons on one account from coming back together.
     auto wait = std::max({e.backoff * 2, e.rule.backoff_first, Millis{1000}});
     if (const auto threshold = threshold_in(response.body)) {
-        const auto interval = *threshold + *threshold / 5;
+        const auto interval = std::min(*threshold + *threshold / 5, kIntervalMax);
         e.rule.interval = std::max(e.rule.interval, interval);
         wait = std::max(wait, interval);
     }
@@ -170,8 +180,12 @@ std::optional<Millis> Pacer::learn(std::string_view name, const HttpResponse& re
     wait +=
         Millis{static_cast<std::int64_t>(entropy_.below(static_cast<std::uint64_t>(wait.count()) / 4 + 1))};
     if (const auto hint = retry_hint(response)) wait = std::max(*hint, Millis{1});
+    if (rules_.account_wide && now + wait > account_blocked_until_) {
+        account_blocked_until_ = now + wait;
+        account_blocked_at_ = now;
+    }
+    wait = std::min(wait, hold_max(e.rule.urgency));
     e.blocked_until = std::max(e.blocked_until, now + wait);
-    if (rules_.account_wide) account_blocked_until_ = std::max(account_blocked_until_, now + wait);
     return wait;
 }
 
@@ -183,6 +197,7 @@ void Pacer::learn_windows(std::string_view header, std::string_view policy, Inst
         auto& window = windows_[std::string(window_name(item))];
         window.remaining = *remaining;
         window.resets_at = now + Seconds{*reset};
+        window.told_at = now;
         for (const auto rule : items(policy))
             if (window_name(rule) == window_name(item))
                 window.quota = parameter(rule, "q").value_or(window.quota);

@@ -1,7 +1,8 @@
 // How fast a provider may be asked. Each endpoint has a minimum interval; answers teach more: RateLimit and
 // Retry-After headers, a threshold named in a 429 text, and exponential back-off with jitter where a 429 says
 // nothing. Destroys are never delayed behind searches: endpoints queue apart, and what is left of an
-// account-wide quota is kept for the more urgent calls. Thread-safe; the clock is injected.
+// account-wide quota is kept for the more urgent calls. What an answer says holds a destroy for five minutes
+// at most, other calls for an hour: then one call asks whether it is still so. Thread-safe; the clock is injected.
 #pragma once
 #include <map>
 #include <mutex>
@@ -55,6 +56,7 @@ class Pacer {
         std::int64_t quota{0};
         std::int64_t remaining{0};
         Instant resets_at;
+        Instant told_at;  // by the last answer that named it
     };
     Endpoint& endpoint(std::string_view name);
     [[nodiscard]] Instant earliest(const Endpoint& e, Instant now) const;
@@ -67,6 +69,7 @@ class Pacer {
     std::map<std::string, Endpoint, std::less<>> endpoints_;
     std::map<std::string, Window, std::less<>> windows_;
     Instant account_blocked_until_;
+    Instant account_blocked_at_;
 };
 
 /// Seconds named by a `Retry-After` header, or by "try again in 60 s" in a text; nothing if neither is there.

@@ -50,6 +50,11 @@ Result<OfferList> Adapter::offers(const OfferQuery& query) {
         for (const int count : counts) {
             if (count < 1) continue;
             const auto reply = client_.gpus(cloud == "secure" ? "SECURE" : "COMMUNITY", count);
+            if (closed_to_account(reply.answer)) {
+                // The other cloud may be open, and whoever is refused a pool still has a good key.
+                out.rejected.push_back({.id = cloud, .reason = "cloud_not_allowed"});
+                break;
+            }
             if (!reply.value) return fail(read_error(reply.answer, "read the GPU catalog"));
             for (const auto& gpu : *reply.value) {
                 auto mapped = offer_of(gpu, cloud, count, lookup_);

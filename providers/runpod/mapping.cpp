@@ -34,6 +34,8 @@ constexpr std::array<std::string_view, 5> kCapacityTexts{
 };
 // Some paths send this with 400 or 500 instead of 402, so the text is looked at before the status.
 constexpr std::array<std::string_view, 1> kMoneyTexts{"account balance is too low"};
+// The account's own limits: every other offer meets them as well. The exact sentences are not published.
+constexpr std::array<std::string_view, 3> kQuotaTexts{"quota", "spend limit", "spending limit"};
 
 std::string upper(std::string_view text) {
     std::string out(text);
@@ -77,7 +79,11 @@ std::string cuda_promised(const std::vector<std::string>& available) {
 }
 
 UsdPerHour disk_cost(std::int64_t gb, std::int64_t micros_per_gb_month) {
-    return {(std::max<std::int64_t>(gb, 0) * micros_per_gb_month + kHoursPerMonth - 1) / kHoursPerMonth};
+    return disk_rate(micros_per_gb_month, gb, kHoursPerMonth);
+}
+/// GB of a disk; what is no figure counts as none.
+std::int64_t disk_size(std::optional<std::int64_t> gb) {
+    return gb && *gb > 0 && *gb <= kDiskGbMax ? *gb : 0;
 }
 
 std::string told(const Answer& answer) {
@@ -98,6 +104,8 @@ std::optional<ErrorKind> refusal_of(const Answer& a) {
     if (a.delivery != Delivery::answered) return std::nullopt;
     const bool json_error = a.shape == Shape::problem || a.shape == Shape::v1 || a.shape == Shape::graphql;
     if (a.status >= 400 && json_error && contains_any(a.text, kMoneyTexts)) return ErrorKind::no_money;
+    const bool may_be_quota = a.status == 200 ? a.shape == Shape::graphql : a.status == 400 || a.status == 403;
+    if (json_error && may_be_quota && contains_any(a.text, kQuotaTexts)) return ErrorKind::quota;
     if (a.status == 410) return ErrorKind::api_retired;  // the route is gone: nobody there who could rent
     // GraphQL reports failed executions with HTTP 200; v2 has been seen to pass such a body on.
     if (a.status == 200 && a.shape == Shape::graphql) {
@@ -165,6 +173,7 @@ std::optional<std::variant<Offer, RejectedOffer>> offer_of(const GpuType& gpu, s
     if (size_max && *size_max < count) return RejectedOffer{.id = id, .reason = "no_machine_of_that_size"};
     const auto price = read_price(secure ? gpu.price_secure : gpu.price_community);
     if (!price.ok()) return RejectedOffer{.id = id, .reason = price.reason};
+    if (price.micros > kMicrosPerHourMax / count) return RejectedOffer{.id = id, .reason = "price_too_large"};
 
     Offer offer;
     offer.provider = ProviderName{"runpod"};
@@ -216,7 +225,7 @@ ProviderMachine machine_of(const Pod& pod, const GpuLookup& lookup) {
                             .memory = std::nullopt};
     const auto cost = read_price_or_zero(pod.cost);
     const auto running_disk =
-        disk_cost(pod.disk_gb.value_or(0) + pod.volume_gb.value_or(0), kDiskMicrosRunning);
+        disk_cost(disk_size(pod.disk_gb) + disk_size(pod.volume_gb), kDiskMicrosRunning);
 
     if (pod.status == "RUNNING") {
         // RUNNING comes before the image is pulled; the container is there when `runtime` is.
@@ -237,14 +246,14 @@ ProviderMachine machine_of(const Pod& pod, const GpuLookup& lookup) {
         // The GPU is free again whatever `cost` says (a recorded stopped pod still showed its full price),
         // the container disk is wiped, and a volume costs double.
         m.gpu_rate = UsdPerHour{0};
-        m.disk_rate = disk_cost(pod.volume_gb.value_or(0), kVolumeMicrosStopped);
+        m.disk_rate = disk_cost(disk_size(pod.volume_gb), kVolumeMicrosStopped);
     } else if (m.presence == Presence::gone) {
         m.gpu_rate = UsdPerHour{0};
         m.disk_rate = UsdPerHour{0};
     } else {
         // Billed from the moment a machine is assigned, so also while the image is pulled (user reports;
         // assumed).
-        if (cost.ok()) m.gpu_rate = UsdPerHour{cost.micros};
+        if (cost.ok() && cost.micros <= kMicrosPerHourMax) m.gpu_rate = UsdPerHour{cost.micros};
         if (pod.disk_gb) m.disk_rate = running_disk;
     }
     return m;
@@ -257,9 +266,9 @@ LaunchOutcome outcome_of(const Reply<Pod>& reply) {
         out.id = ProviderMachineId{reply.value->id};
         if (a.success() && a.shape == Shape::object) {
             const auto cost = read_price(reply.value->cost);
-            if (cost.ok())
+            if (cost.ok() && cost.micros <= kMicrosPerHourMax)
                 out.rate = UsdPerHour{cost.micros} +
-                           disk_cost(reply.value->disk_gb.value_or(0) + reply.value->volume_gb.value_or(0),
+                           disk_cost(disk_size(reply.value->disk_gb) + disk_size(reply.value->volume_gb),
                                      kDiskMicrosRunning);
             return out;
         }
@@ -299,6 +308,10 @@ Error read_error(const Answer& a, std::string_view what) {
     if (a.status >= 500 || (a.status >= 300 && a.status < 400))
         return error_with(ErrorKind::unavailable, a, what);
     return error_with(ErrorKind::malformed, a, what);
+}
+
+bool closed_to_account(const Answer& a) {
+    return a.delivery == Delivery::answered && a.status == 403 && a.shape == Shape::problem;
 }
 
 bool says_no_such_pod(const Answer& a) {

@@ -53,6 +53,9 @@ struct OfferId {
 /// Success of a destroy: done, or nothing there to destroy. A 404 counts only in v2's own voice.
 [[nodiscard]] Result<void> destroyed(const Answer& answer);
 
+/// v2 itself says that this account or key may not use the pool that was asked for.
+[[nodiscard]] bool closed_to_account(const Answer& answer);
+
 /// v2 itself says that there is no such pod.
 [[nodiscard]] bool says_no_such_pod(const Answer& answer);
 

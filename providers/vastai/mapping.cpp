@@ -22,7 +22,7 @@ bool contains_folded(std::string_view text, std::string_view words) {
 }
 
 std::int64_t disk_hour(std::int64_t micros_per_gb_month, std::int64_t gb) {
-    return (micros_per_gb_month * gb + kHoursPerMonth - 1) / kHoursPerMonth;
+    return disk_rate(micros_per_gb_month, gb, kHoursPerMonth).micros;
 }
 
 /// "Oregon, US" -> "US". The city may be missing (", US"), and the whole may be null.
@@ -39,6 +39,18 @@ std::string country_of(std::string_view geolocation) {
         return static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     });
     return out;
+}
+
+/// GB of a disk in whole ones, or unknown.
+std::optional<std::int64_t> disk_size(std::optional<double> disk_space) {
+    if (!disk_space || !std::isfinite(*disk_space) || *disk_space <= 0 || *disk_space > static_cast<double>(kDiskGbMax))
+        return std::nullopt;
+    return static_cast<std::int64_t>(std::ceil(*disk_space));
+}
+
+/// A rate that is told of a machine, or unknown.
+std::optional<std::int64_t> told_rate(const PriceReading& reading) {
+    return reading.ok() && reading.micros <= kMicrosPerHourMax ? std::optional(reading.micros) : std::nullopt;
 }
 
 /// A positive figure, or unknown: 0 and null both mean that nobody told.
@@ -92,7 +104,7 @@ struct Money {
     std::string reason;  // why there is none
 };
 
-Money money_of(const Ask& ask, bool bid, std::int64_t disk_gb) {
+Money plain_money_of(const Ask& ask, bool bid, std::int64_t disk_gb) {
     Money out;
     auto storage = read_price_or_zero(ask.storage_cost, "disk_price");
     if (bid) {
@@ -132,6 +144,13 @@ Money money_of(const Ask& ask, bool bid, std::int64_t disk_gb) {
     return out;
 }
 
+Money money_of(const Ask& ask, bool bid, std::int64_t disk_gb) {
+    auto money = plain_money_of(ask, bid, disk_gb);
+    if (money.reason.empty() && (money.gpu > kMicrosPerHourMax || money.disk_per_gb_month > kMicrosPerGbMonthMax))
+        money.reason = "price_too_large";
+    return money;
+}
+
 Error error_with(ErrorKind kind, const Answer& a, std::string_view what) {
     std::string came;
     if (a.paced || a.delivery == Delivery::not_sent)
@@ -169,6 +188,11 @@ std::optional<ErrorKind> refusal_of(const Answer& a) {
     if (a.code == "missing_billing") return ErrorKind::no_money;
     if (a.code == "spend_rate_limit") return ErrorKind::quota;
     if (says_bad_key(a)) return ErrorKind::auth;
+    // Another offer of the same account would meet the same limit.
+    if ((a.status == 400 || a.status == 403) &&
+        (contains_folded(a.text, "quota") || contains_folded(a.text, "spend limit") ||
+         contains_folded(a.text, "spending limit") || contains_folded(a.text, "spend_rate_limit")))
+        return ErrorKind::quota;
     if (is_deprecated(a)) return ErrorKind::api_retired;
     if (a.status == 400) {
         if (a.code == "invalid_price")
@@ -270,7 +294,10 @@ std::variant<Offer, RejectedOffer> offer_of(const Ask& ask, bool bid, std::int64
     const auto up = read_price_or_zero(ask.inet_up_cost, "traffic_price");
     const auto down = read_price_or_zero(ask.inet_down_cost, "traffic_price");
     for (const auto* traffic : {&up, &down})
-        if (!traffic->ok() && traffic->reason != "traffic_price_missing") return rejected(traffic->reason);
+        if (!traffic->ok() && traffic->reason != "traffic_price_missing")
+            return rejected(traffic->reason);
+        else if (traffic->micros > kMicrosPerGbTrafficMax)
+            return rejected("price_too_large");
 
     Offer o;
     o.provider = ProviderName{"vastai"};
@@ -292,7 +319,7 @@ std::variant<Offer, RejectedOffer> offer_of(const Ask& ask, bool bid, std::int64
     if (ask.machine_id) o.host_id = std::to_string(*ask.machine_id);
     o.cpus = told(ask.cpu_cores_effective);
     o.memory = memory_share(ask);
-    if (const auto disk = told(ask.disk_space); disk && *disk < 1e9)
+    if (const auto disk = told(ask.disk_space); disk && *disk < static_cast<double>(kDiskGbMax))
         o.disk_max = Bytes{static_cast<std::int64_t>(*disk) * kGB};
     if (ask.reliability && *ask.reliability >= 0 && *ask.reliability <= 1) o.reliability = ask.reliability;
     o.inet_up_mbps = told(ask.inet_up);
@@ -367,25 +394,18 @@ ProviderMachine machine_of(const Instance& i, const GpuLookup& lookup) {
     m.lease_end = instant_of_unix(i.end_date);
 
     // The disk: what is shown for it, else computed from its price.
-    const auto shown_total = read_price_or_zero(i.storage_total_cost);
     const auto per_gb = read_price_or_zero(i.storage_cost);
-    std::optional<std::int64_t> disk;
-    if (shown_total.ok())
-        disk = shown_total.micros;
-    else if (per_gb.ok() && told(i.disk_space))
-        disk = disk_hour(per_gb.micros, static_cast<std::int64_t>(std::ceil(*i.disk_space)));
+    auto disk = told_rate(read_price_or_zero(i.storage_total_cost));
+    if (!disk && per_gb.ok() && disk_size(i.disk_space))
+        disk = disk_hour(per_gb.micros, *disk_size(i.disk_space));
+    if (disk && *disk > kMicrosPerHourMax) disk.reset();
     if (m.presence == Presence::stopped)
         // Stopped instances may pay a higher storage rate, shown in the live block alone.
-        if (const auto live = read_price_or_zero(i.live_disk_hour); live.ok())
-            disk = std::max(disk.value_or(0), live.micros);
+        if (const auto live = told_rate(read_price_or_zero(i.live_disk_hour))) disk = std::max(disk.value_or(0), *live);
     // The GPU: dph_total is the rate *while running*, whatever the state.
-    const auto base = read_price(i.dph_base);
-    const auto total = read_price(i.dph_total);
-    std::optional<std::int64_t> gpu;
-    if (base.ok())
-        gpu = base.micros;
-    else if (total.ok())
-        gpu = std::max<std::int64_t>(total.micros - disk.value_or(0), 0);
+    auto gpu = told_rate(read_price(i.dph_base));
+    if (const auto total = told_rate(read_price(i.dph_total)); !gpu && total)
+        gpu = std::max<std::int64_t>(*total - disk.value_or(0), 0);
 
     const auto actual = i.actual_status.value_or("");
     if (actual == "offline") {

@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "model/offer.hpp"
 #include "providers/json_reading.hpp"
 
 using namespace gf;
@@ -91,4 +95,34 @@ TEST_CASE("fields of a wrong type are named, missing ones are unknown") {
     FieldReader q(d, "x");
     CHECK(q.number("o") == std::nullopt);
     CHECK(q.problem() == "x.o: expected a number, found object");
+}
+
+TEST_CASE("a disk's price saturates instead of turning negative") {
+    static_assert(disk_rate(150'000, 60, 720).micros == 12'500);
+    CHECK(disk_rate(999'999'999'000'000, 10'000, 720).micros == 13'888'888'875'000'000);
+    CHECK(disk_rate(INT64_MAX, INT64_MAX, 1).micros == INT64_MAX / 4);
+    CHECK(disk_rate(-5, 100, 720).micros == 0);
+    CHECK(disk_rate(5, -100, 720).micros == 0);
+    CHECK(disk_rate(5, 100, 0).micros == 0);
+    Offer o;
+    o.disk_micros_per_gb_month = INT64_MAX;
+    CHECK(disk_rate(o, 10'000).micros > 0);
+    CHECK((o.gpu_rate + disk_rate(o, 10'000)).micros > 0);
+}
+
+TEST_CASE("NaN and infinities spoil their own field only, and depth is bounded") {
+    const auto list = parse_json(R"({"a":NaN,"b":[-Infinity,Infinity , -NaN],"c":"NaN, \" Infinity","d":0.5})");
+    REQUIRE(list);
+    CHECK((*list)["a"] == "NaN");
+    CHECK((*list)["b"] == nlohmann::json{"-Infinity", "Infinity", "-NaN"});
+    CHECK((*list)["c"] == "NaN, \" Infinity");
+    CHECK((*list)["d"] == 0.5);
+    CHECK(read_price(number_text((*list)["a"])).reason == "price_not_finite");
+    CHECK(!parse_json("{\"a\":NaNa}"));
+    CHECK(!parse_json("Nan"));
+    const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+    CHECK(parse_json(nested(64)));
+    CHECK(!parse_json(nested(65)));
+    CHECK(!parse_json(nested(1'000'000)));
+    CHECK(parse_json("\"" + std::string(100, '[') + "\""));
 }

@@ -133,6 +133,44 @@ TEST_CASE("destroys are never delayed behind searches: what is left of a quota i
     CHECK(pacer.enter("search", Millis{0}));
 }
 
+TEST_CASE("no window and no hint holds a destroy for longer than five minutes, nor anything for more than an hour") {
+    const std::vector<HttpResponse> answers{
+        answer(200, {{"ratelimit", R"("day";r=0;t=604800)"}}),
+        answer(429, {{"retry-after", "3600"}}),
+        answer(429, {{"ratelimit", R"("day";r=0;t=604800)"}}, "try again in 99999 s"),
+    };
+    for (const auto& one : answers) {
+        ManualClock clock(kT0);
+        Pacer pacer(clock, 1, rules(true));
+        pacer.learn("list", one);
+        pacer.learn("destroy", one);
+        const auto destroy = pacer.enter("destroy", Seconds{1});
+        REQUIRE(!destroy);
+        CHECK(destroy.error().retry_after <= std::chrono::minutes{5});
+        const auto list = pacer.enter("list", Seconds{1});
+        REQUIRE(!list);
+        CHECK(list.error().retry_after <= std::chrono::hours{1});
+        clock.advance(std::chrono::minutes{5});
+        CHECK(pacer.enter("destroy", Millis{0}));
+        CHECK(!pacer.enter("list", Millis{0}));
+        clock.advance(std::chrono::minutes{55});
+        CHECK(pacer.enter("list", Millis{0}));
+    }
+}
+
+TEST_CASE("an absurd threshold does not slow an endpoint down for good") {
+    ManualClock clock(kT0);
+    Pacer pacer(clock, 1, rules());
+    const auto wait = pacer.learn("search", answer(429, {}, "API requests too frequent: endpoint threshold=3600"));
+    REQUIRE(wait);
+    CHECK(*wait < Seconds{40});
+    clock.advance(*wait);
+    REQUIRE(pacer.enter("search", Millis{0}));
+    const auto next = pacer.enter("search", Millis{0});
+    REQUIRE(!next);
+    CHECK(next.error().retry_after == Seconds{30});
+}
+
 TEST_CASE("E03: a time to come back is read from header or text") {
     const struct {
         HttpResponse r;

@@ -76,6 +76,11 @@ TEST_CASE("RunPod: every documented answer to a create has its outcome") {
         {"money as v1's 500", plain(500, json{{"error", "create pod: " + money}, {"status", 500}}.dump()),
          ErrorKind::no_money},
         {"403", problem(403, "access denied"), ErrorKind::no_capacity},
+        {"A15 quota", problem(400, "quota exceeded"), ErrorKind::quota},
+        {"A15 spend limit", problem(403, "Your account's Spend Limit of $80/hr is reached."), ErrorKind::quota},
+        {"A15 GraphQL", graphql("This exceeds your spending limit"), ErrorKind::quota},
+        {"quota of a rate", problem(429, "rate quota exceeded"), ErrorKind::unknown_outcome},
+        {"quota in a page", {.status = 403, .body = "<html>quota</html>"}, ErrorKind::unknown_outcome},
         {"403 of the edge", plain(403, html, "text/html"), ErrorKind::unknown_outcome},
         {"404", problem(404, "resource not found"), ErrorKind::no_capacity},
         {"404 as HTML", plain(404, html, "text/html"), ErrorKind::unknown_outcome},
@@ -567,4 +572,38 @@ TEST_CASE("RunPod: searches give way when the quota of the account runs low") {
     CHECK(offers.error().retry_after > Seconds{30});
     CHECK(b.clock().now() == before);
     CHECK(b.provider().destroy(ProviderMachineId{"abc"}));
+}
+
+TEST_CASE("RunPod: a cloud that is closed to the account is skipped, the other one is offered") {
+    RunpodBench b;
+    b.script([&](const Received& r) {
+        return r.target.find("cloud=SECURE") != std::string::npos ? problem(403, "access denied") : b.world.answer(r);
+    });
+    auto setup = gf::test::setup_for(b.world, b.server.url());
+    setup.runpod.clouds = {"secure", "community"};
+    const auto both = make_providers(setup, b.hand, gf::test::plain_lookup());
+    REQUIRE(both);
+    const auto list = both->providers.front()->offers({.gpu_counts = {1, 2}});
+    REQUIRE(list);
+    CHECK(reason(*list, "secure") == "cloud_not_allowed");
+    CHECK(std::ranges::count(list->rejected, "secure", &RejectedOffer::id) == 1);
+    CHECK(std::ranges::any_of(list->offers, [](const Offer& o) { return o.cloud == "community"; }));
+    // The edge's 403 says nothing about the account.
+    b.script([&](const Received&) { return Sent{.status = 403, .body = "<html>Error 1010</html>"}; });
+    const auto edge = b.provider().offers({.gpu_counts = {1}});
+    REQUIRE(!edge);
+    CHECK(edge.error().kind == ErrorKind::unavailable);
+}
+
+TEST_CASE("RunPod: absurd prices are counted, absurd sizes are no figures") {
+    RunpodBench b;
+    b.world.gpus.push_back(runpod_gpu("dear", 6'000));
+    const auto list = b.provider().offers({.gpu_counts = {1, 2}});
+    REQUIRE(list);
+    CHECK(find(*list, "secure/dear/1") != nullptr);
+    CHECK(reason(*list, "secure/dear/2") == "price_too_large");
+    runpod::Pod pod{.id = "p", .status = "RUNNING", .cost = "999999999", .disk_gb = INT64_MAX, .volume_gb = INT64_MAX};
+    const auto machine = runpod::machine_of(pod, gf::test::plain_lookup());
+    CHECK(!machine.gpu_rate);
+    CHECK(machine.disk_rate == UsdPerHour{0});
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cloud_bench.hpp"
+#include "providers/vastai/mapping.hpp"
 
 using namespace gf;
 using gf::test::Received;
@@ -270,4 +271,33 @@ TEST_CASE("Vast.ai: a card without a name here is searched for among all") {
     REQUIRE(b.provider().offers(
         {.gpu_counts = {1}, .spot = false, .demands = {.gpus = {"vastai:RTX 4090", "B9000"}}}));
     CHECK_FALSE(json::parse(b.server.received().back().body).contains("gpu_name"));
+}
+
+TEST_CASE("Vast.ai: absurd prices and sizes are refused or unknown, and nothing overflows") {
+    VastBench b;
+    b.world.asks = {vast_ask(1, "RTX 4090", 0.37), vast_ask(2, "RTX 4090", 0.37), vast_ask(3, "RTX 4090", 10'001),
+                    vast_ask(4, "RTX 4090", 0.37), vast_ask(5, "RTX 4090", 0.37)};
+    b.world.asks[0]["storage_cost"] = 999'999'999;
+    b.world.asks[0]["dph_total"] = 0.4;
+    b.world.asks[1]["storage_cost"] = 101;
+    b.world.asks[3]["disk_space"] = 1e300;
+    b.world.asks[4]["inet_up_cost"] = 999'999'999;
+    const auto list = b.provider().offers({.gpu_counts = {1}, .disk_gb = 10'000, .spot = false});
+    REQUIRE(list);
+    for (const char* id : {"on_demand/1", "on_demand/2", "on_demand/3", "on_demand/5"}) {
+        CAPTURE(std::string(id));
+        CHECK(reason(*list, id) == "price_too_large");
+    }
+    REQUIRE(find(*list, "on_demand/4") != nullptr);
+    CHECK(!find(*list, "on_demand/4")->disk_max);
+    for (const double space : {1e300, -1e300, 1e18}) {
+        vastai::Instance instance;
+        instance.actual_status = "running";
+        instance.disk_space = space;
+        instance.storage_cost = "0.15";
+        instance.dph_base = "999999999";
+        const auto machine = vastai::machine_of(instance, gf::test::plain_lookup());
+        CHECK(!machine.disk_rate);
+        CHECK(!machine.gpu_rate);
+    }
 }
