@@ -34,7 +34,7 @@ struct SelfEndCall {
 /// `env` is the machine's environment. Empty where nothing can be done from inside.
 [[nodiscard]] std::vector<SelfEndCall> self_end_calls(const std::map<std::string, std::string>& env, bool data_unsent);
 
-/// Makes the calls in turn until one is accepted (2xx, or 404 = it is over already), with back-off between rounds; then
+/// Makes the calls in turn until one is accepted (2xx), with back-off between rounds; then
 /// waits for the machine to go. False when `stop` became true, or after `rounds` without success.
 bool end_this_machine(const std::vector<SelfEndCall>& calls, int rounds, const std::function<bool()>& stop);
 
