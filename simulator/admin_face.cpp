@@ -350,11 +350,13 @@ json AdminFace::host_fail(const json& body) {
     auto& machine = rental(body);
     const auto mode = body.value("mode", std::string{"crash"});
     const bool keep = body.value("keep_processes", false);
+    world_.accrue(machine);  // what follows may change what is billed
     if (mode == "offline") {
         world_.set_offline(machine, true, keep);
     } else if (mode == "return") {
         machine.unheard = false;
         machine.never_runs = false;
+        machine.frozen = false;
         world_.machines().freeze(machine.id, false);
         world_.set_offline(machine, false, true);
     } else if (mode == "unknown") {
@@ -365,9 +367,9 @@ json AdminFace::host_fail(const json& body) {
     } else if (mode == "stop") {
         world_.stop(machine, Halt::host, seconds_of(body, "grace_s").value_or(Millis{0}));
     } else if (mode == "freeze" || mode == "thaw") {
+        machine.frozen = mode == "freeze";
         world_.machines().freeze(machine.id, mode == "freeze");
     } else if (mode == "never_runs") {
-        world_.accrue(machine);
         machine.never_runs = true;
     } else if (mode == "docker_fails") {
         machine.docker_fails = true;

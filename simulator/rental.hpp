@@ -33,6 +33,9 @@ enum class Phase {
 enum class Halt { none, asked, taken_back, outbid, host, no_money, lease_end, main_exit };
 [[nodiscard]] std::string_view text(Halt halt);
 
+/// What leads back to running without anybody's start (Vast only).
+enum class Restart { none, reboot, recycle };
+
 struct Rental {
     // What was rented.
     Provider provider{Provider::vastai};
@@ -81,6 +84,8 @@ struct Rental {
     std::optional<Instant> forced_out;  // a take-back holds until then: another tenant has its GPUs
     bool offline{false};                // host disconnected
     bool unheard{false};                // no heartbeat from the host
+    bool frozen{false};                 // paused with its memory while it runs
+    Restart restart{Restart::none};     // until it runs again
     bool never_runs{false};             // loading (RunPod: RUNNING without runtime) for ever
     bool docker_fails{false};           // the container cannot be created on this host
     int restarts_in_row{0};

@@ -17,26 +17,6 @@ HttpResponse no_instance(const std::string& id) {
     return vast_error(404, "no_such_instance", fmt::format("Instance {} not found.", id));
 }
 
-bool active(Phase phase) {
-    switch (phase) {
-        case Phase::accepted:
-        case Phase::created:
-        case Phase::loading:
-        case Phase::starting:
-        case Phase::running:
-        case Phase::stopping:
-        case Phase::exited:
-            return true;
-        case Phase::stopped:
-        case Phase::queued:
-        case Phase::failed:
-        case Phase::destroying:
-        case Phase::gone:
-            return false;
-    }
-    return false;
-}
-
 /// Filters work on stored columns only.
 bool stored_column(const std::string& name) {
     static const std::vector<std::string> columns{
@@ -108,6 +88,9 @@ Rental* VastaiFace::live(const std::string& id) {
 json VastaiFace::actual_status(const Rental& rental) const {
     if (rental.offline) return "offline";
     if (rental.unheard) return "unknown";
+    const bool comes_back = rental.phase == Phase::stopping || rental.phase == Phase::loading || rental.phase == Phase::starting;
+    if (comes_back && rental.restart != Restart::none)
+        return rental.restart == Restart::recycle ? "recycling" : "rebooting";
     const bool exited = world_.settings().vastai_stop_reads_exited;
     switch (rental.phase) {
         case Phase::accepted:
@@ -118,9 +101,9 @@ json VastaiFace::actual_status(const Rental& rental) const {
         case Phase::starting:
             return "loading";
         case Phase::running:
-            return rental.never_runs ? "loading" : "running";
         case Phase::stopping:
-            return "running";
+            if (rental.never_runs) return "loading";
+            return rental.frozen ? "frozen" : "running";
         case Phase::stopped:
             return rental.halt == Halt::asked && exited ? "exited" : "stopped";
         case Phase::queued:
@@ -154,7 +137,7 @@ json VastaiFace::instance_json(Rental& rental) {
         min_bid = std::max(min_bid, rental.bid_per_hour + rental.bid_per_hour / 4);
     json env = json::array();
     for (const auto& [name, value] : rental.env) env.push_back({name, value});
-    const bool runs = active(rental.phase);
+    const bool runs = world_.holds_gpus(rental);
     const auto next = rental.phase == Phase::stopping
                           ? "stopped"
                           : (runs || rental.phase == Phase::queued ? "running" : "stopped");

@@ -109,12 +109,14 @@ void World::log(Rental& rental, std::string line) {
 // -----------------------------------------------------------------------------------------------------
 
 Rates World::rates(const Rental& rental) const {
-    const auto running = [&] { return rental.phase == Phase::running || rental.phase == Phase::stopping; };
     if (!rental.exists()) return {};
     if (rental.provider == Provider::vastai) {
-        // GPU only while running; storage from creation, also stopped; nothing while the host is offline.
+        // GPU only while it shows running or frozen, so neither while loading for ever nor while it reboots; storage from
+        // creation, also stopped; nothing while the host is offline.
         if (rental.offline) return {};
-        return {.gpu_micros_per_hour = running() ? rental.gpu_per_hour : 0,
+        const bool up = rental.phase == Phase::running || rental.phase == Phase::stopping;
+        const bool gpu_billed = up && !rental.never_runs && rental.restart == Restart::none;
+        return {.gpu_micros_per_hour = gpu_billed ? rental.gpu_per_hour : 0,
                 .disk_micros_per_month = rental.disk_per_month};
     }
     // RunPod bills compute from the machine's assignment, image pull included, and not while the host is

@@ -204,6 +204,7 @@ void World::start_container(Rental& rental) {
     assign_ports(rental);
     ++rental.run;
     rental.alive = true;
+    rental.frozen = false;  // a new process
     auto spec = container(rental);
     rental.wipe_next = false;
     if (spec.argv.empty()) {
@@ -224,6 +225,7 @@ void World::take(const MachineEvent& event) {
             ++rental->starts;
             if (rental->phase != Phase::starting) return;
             enter(*rental, Phase::running, now(), {});
+            rental->restart = Restart::none;
             rental->started_at = now();
             rental->exit_code.reset();
             rental->exit_signal = 0;
@@ -263,6 +265,7 @@ void World::container_failed(Rental& rental, const std::string& why) {
         why);
     log(rental, line);
     rental.status_msg = line;
+    rental.restart = Restart::none;
     if (rental.provider == Provider::vastai) {
         // A failed docker start sticks in `created` (page section 6).
         enter(rental, Phase::created, now(), {});
@@ -306,6 +309,7 @@ void World::stop(Rental& rental, Halt halt, Millis grace) {
     const bool keeps_intent = halt == Halt::outbid && settings_.vastai_outbid_keeps_intent;
     rental.want_running = keeps_intent;
     rental.start_after_stop = false;
+    rental.restart = Restart::none;
     if (rental.phase == Phase::stopped || rental.phase == Phase::failed) {
         if (halt == Halt::asked || halt == Halt::lease_end || halt == Halt::no_money) rental.halt = halt;
         return;
@@ -377,6 +381,8 @@ StartOutcome World::start(Rental& rental) {
 
 void World::restart(Rental& rental, bool wipe, Millis grace) {
     stop(rental, Halt::asked, grace);
+    accrue(rental);
+    rental.restart = wipe ? Restart::recycle : Restart::reboot;
     rental.want_running = true;
     if (wipe) rental.wipe_next = true;
     if (rental.phase == Phase::stopping) {

@@ -228,7 +228,7 @@ TEST_CASE("what befalls a host is seen as what it is") {
     } rows[] = {
         {"vastai", "offline", Presence::unknown, false}, {"vastai", "unknown", Presence::unknown, true},
         {"vastai", "stop", Presence::stopped, false},    {"runpod", "stop", Presence::stopped, false},
-        {"runpod", "error", Presence::failed, true},
+        {"runpod", "error", Presence::failed, true},     {"vastai", "freeze", Presence::failed, true},
     };
     for (const auto& row : rows) {
         CAPTURE(row.provider);
@@ -328,4 +328,40 @@ TEST_CASE("faults that the simulator plays by itself are read as what they are")
         REQUIRE(!listing);
         CHECK(listing.error().kind == row.kind);
     }
+}
+
+TEST_CASE("a waiting job sees what fits behind any number of cheaper rows, in one search per kind") {
+    SimBench b({.provider = "vastai"});
+    auto hosts = nlohmann::json::array();
+    const auto add = [&](std::int64_t id, const char* gpu, double price, const char* place) {
+        hosts.push_back({{"provider", "vastai"}, {"id", id}, {"gpu", gpu}, {"gpus", 1}, {"price_per_gpu", price},
+                         {"floor_per_gpu", price / 2}, {"storage_per_gb_month", 0.1}, {"geolocation", place},
+                         {"verified", true}, {"reliability", 0.99}, {"disk_gb", 500}, {"cpu_cores", 32},
+                         {"cpu_ram_mb", 128000}, {"lease_s", 7776000}, {"cuda", 13.0}});
+    };
+    for (std::int64_t i = 0; i < 100; ++i) add(5000 + i, "RTX-3090", 0.10 + 0.001 * static_cast<double>(i), "Utah, US");
+    for (std::int64_t i = 0; i < 70; ++i) add(6000 + i, "RTX-4090", 0.30 + 0.001 * static_cast<double>(i), "Ohio, US");
+    add(7000, "RTX-4090", 0.90, "Munich, DE");
+    add(7001, "RTX-4090", 0.95, "Munich, DE");
+    b.tell("market", {{"hosts", hosts}});
+    const auto before = b.sent().size();
+    const auto list = b.provider().offers({.gpu_counts = {1},
+                                           .demands = {.gpus = {"vastai:RTX 4090"},
+                                                       .regions = {"EU"},
+                                                       .vram_min = Bytes{22 * kGiB},
+                                                       .memory_min = Bytes{64 * kGB},
+                                                       .cpus_min = 16,
+                                                       .reliability_min = 0.98,
+                                                       .lease_min = std::chrono::hours{2},
+                                                       .cuda_min = "12.6"},
+                                           .look = Look::wanted});
+    REQUIRE(list);
+    CHECK(b.sent().size() - before == 2);
+    CHECK(list->reads.size() == 2);
+    REQUIRE(list->offers.size() == 4);  // both machines in both ways
+    for (const auto& offer : list->offers) CHECK(offer.country == "DE");
+    const auto none = b.provider().offers(
+        {.gpu_counts = {1}, .demands = {.gpus = {"vastai:RTX 4090"}, .reliability_min = 0.999}, .look = Look::wanted});
+    REQUIRE(none);
+    CHECK(none->offers.empty());
 }

@@ -500,6 +500,42 @@ TEST_CASE("hosts fail in every documented way") {
     CHECK(show(sim, away)["actual_status"] == "exited");
 }
 
+TEST_CASE("frozen, rebooting and recycling are shown, and billed as they are shown") {
+    auto sim = open();
+    const auto id = rent_cheapest(sim);
+    sim.pass(10);
+    REQUIRE(show(sim, id)["actual_status"] == "running");
+    // The one machine here has a small disk: what burns above a few cents is its GPU.
+    const auto gpu_billed = [&] { return sim.bill()["totals"]["vastai"]["burn_micros_per_hour"].get<std::int64_t>() > 50'000; };
+    const auto fail = [&](const std::string& mode) {
+        sim.order("host_fail", {{"provider", "vastai"}, {"id", id}, {"mode", mode}});
+    };
+    fail("freeze");
+    CHECK(show(sim, id)["actual_status"] == "frozen");
+    CHECK(gpu_billed());
+    fail("thaw");
+    CHECK(show(sim, id)["actual_status"] == "running");
+    for (const std::string what : {"reboot", "recycle"}) {
+        CAPTURE(what);
+        fail("freeze");
+        REQUIRE(sim.vastai({.method = "PUT", .path = "/api/v0/instances/" + what + "/" + id + "/", .body = json::object()})
+                    .status == 200);
+        CHECK(show(sim, id)["actual_status"] == (what == "reboot" ? "rebooting" : "recycling"));
+        CHECK(show(sim, id)["intended_status"] == "running");
+        CHECK_FALSE(gpu_billed());
+        sim.pass(60);
+        CHECK(show(sim, id)["actual_status"] == "running");
+        CHECK(gpu_billed());
+    }
+    // Loading is free, also when it never ends.
+    fail("never_runs");
+    CHECK(show(sim, id)["actual_status"] == "loading");
+    CHECK_FALSE(gpu_billed());
+    fail("return");
+    CHECK(show(sim, id)["actual_status"] == "running");
+    CHECK(gpu_billed());
+}
+
 TEST_CASE("a host may propose a new price, which counts once accepted") {
     auto sim = open();
     const auto id = rent_cheapest(sim);
