@@ -99,15 +99,24 @@ void Step::drive_provider(LiveProvider& p) {
     for (const auto& [id, machine] : w_.machines)
         machines_here = machines_here || (machine.row.provider == p.name && machine.row.state != MachineState::gone);
 
-    // A market that is searched count by count is swept while others wait for something else; one whose answer is whole has
-    // nothing to add to what the waiting jobs ask of it.
-    const bool sweep_due = waits && p.capabilities.search_per_count;
-    const bool offers_due = !p.offers_asked_once || (now_ >= p.offers_next && (p.offers_wanted || sweep_due));
+    // A market that is searched piece by piece is swept in turn for those who look at it (`plan`, the list of offers): while
+    // nothing waits and once everything was seen, rarely, since a job that comes meanwhile waits for the piece to end. One
+    // whose answer is whole has nothing to add to what the waiting jobs ask of it.
+    constexpr std::array kCommonCounts{1, 2, 4, 8};
+    const std::size_t pieces = kCommonCounts.size() * (p.capabilities.spot ? 2 : 1);
+    const Millis idle_pause = waits || p.offers_turn < pieces ? Millis{0} : 9 * w_.settings.offers;
+    const bool sweep_due = p.capabilities.search_per_count && now_ >= p.offers_next + idle_pause;
+    const bool offers_due = !p.offers_asked_once || (p.offers_wanted && now_ >= p.offers_next) || sweep_due;
     if (offers_due && (!p.offers_call || now_ - *p.offers_call > kCallLost)) {
         // What queued jobs ask for is not known without reading them all; the common counts serve them.
-        constexpr std::array kCommonCounts{1, 2, 4, 8};
         OfferQuery query{.gpu_counts = {kCommonCounts.begin(), kCommonCounts.end()}, .spot = p.capabilities.spot};
-        if (p.capabilities.search_per_count) query.gpu_counts = {kCommonCounts.at(p.offers_turn++ % kCommonCounts.size())};
+        if (p.capabilities.search_per_count && !p.offers_asked_once) query.gpu_counts = {1};
+        if (p.capabilities.search_per_count && p.offers_asked_once && !p.offers_wanted) {
+            const std::size_t piece = p.offers_turn++ % pieces;
+            query.gpu_counts = {kCommonCounts.at(piece % kCommonCounts.size())};
+            query.on_demand = piece < kCommonCounts.size();
+            query.spot = !query.on_demand;
+        }
         if (!p.offers_asked_once) query.look = Look::wanted;  // readiness and the first job wait for it
         if (p.offers_wanted) query = *std::exchange(p.offers_wanted, std::nullopt);
         // Ages are those of one look: with another one under way, what is left of the last says nothing of this market.

@@ -35,6 +35,7 @@ constexpr std::array kSizesGib{2,  3,  4,  5,  6,  8,  10, 11, 12, 15,  16,  18,
 
 std::vector<std::string> spellings_of(const std::vector<std::string>& canonical, const GpuLookup& lookup) {
     std::vector<std::string> out;
+    if (canonical.empty()) return out;
     std::set<std::string> named;
     for (const auto name : kNames) {
         bool wanted = false;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -246,4 +247,21 @@ TEST_CASE("a balance that is not to be had any more is forgotten, one that is la
         b.pass(Seconds{61});
         CHECK(!shown());
     }
+}
+
+TEST_CASE("a paced market is swept piece by piece while nobody waits, and then rarely") {
+    SearchBench b;
+    fill(b);
+    b.pass(std::chrono::minutes{12});
+    std::set<std::pair<int, bool>> seen;
+    for (const auto& look : b.looks)
+        if (look.look == Look::sweep) {
+            CHECK(look.on_demand != look.spot);
+            seen.insert({look.gpu_counts.at(0), look.spot});
+        }
+    CHECK(seen.size() == 8);
+    const auto before = b.looks.size();
+    b.pass(std::chrono::minutes{30});
+    CHECK(b.looks.size() - before >= 4);
+    CHECK(b.looks.size() - before <= 7);
 }
