@@ -324,10 +324,11 @@ Result<void> Service::start() {
 void Service::stop() {
     if (!impl_->runtime) return;
     ::sd_notify(0, "STOPPING=1");
-    // Doors first, then the core with the store's writer, then the threads that serve sockets.
+    // The core with the store's writer first: what waits for it is answered while its connection is still open, and what comes
+    // after is told that the daemon is stopping. Then the doors, then the threads that serve sockets.
+    impl_->runtime->stop();
     if (impl_->api) impl_->api->stop();
     if (impl_->gateway) impl_->gateway->stop();
-    impl_->runtime->stop();
     if (impl_->loop) impl_->loop->stop();
     impl_->api.reset();
     impl_->gateway.reset();

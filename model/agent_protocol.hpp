@@ -111,7 +111,8 @@ struct Exited {                       // the command is over, its last checkpoin
     std::optional<int> signal;
     bool host_oom{false};             // the kernel killed it for memory
     bool gpu_oom{false};              // its last lines say CUDA out of memory
-    std::string reason;               // empty = by itself; "stopped" (ordered), "duration", "setup" (never started),
+    std::string reason;               // empty = by itself; "stopped" (ordered), "duration", "setup" (never started), "spec"
+                                      // (never started, and would not on any machine: no such user, code that cannot be unpacked),
                                       // "unwritable", "output_failed", "dead_man", "notice" (machine is taken away),
                                       // "keeper_lost" (a part of the agent was killed, and the job with it)
     std::string detail;

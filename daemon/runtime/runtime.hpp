@@ -45,7 +45,7 @@ class Runtime final : public CorePort {
     /// Rebuilds the core from the store. Errors: of the store. Call before `start` and before the gateway admits agents.
     Result<void> load();
     void start();
-    /// Where messages for agents go; set before `start`. The gateway is stopped before the runtime.
+    /// Where messages for agents go; set before `start`. The gateway outlives the runtime's thread.
     void set_gateway(Gateway* gateway) { gateway_ = gateway; }
     /// Finishes the batch in hand, answers what waits with `unavailable`, waits shortly for provider calls.
     void stop();
