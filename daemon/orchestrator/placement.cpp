@@ -3,6 +3,7 @@
 
 #include "daemon/orchestrator/orchestrator.hpp"
 #include "daemon/orchestrator/step.hpp"
+#include "scheduler/filters.hpp"
 
 namespace gf {
 namespace {
@@ -44,7 +45,7 @@ std::vector<std::string> able_cards(const ResourceSpec& r, const GpuNames& gpus)
 
 /// Least reported memory that can meet the demand; the filters have the last word.
 std::optional<Bytes> vram_reported(const VramDemand& demand) {
-    constexpr double kClassShare = 0.93, kUsableMost = 0.985;  // as scheduler/filters.hpp
+    constexpr double kClassShare = 0.93, kUsableMost = 0.985;  // as scheduler/filters.cpp
     double least = 0;
     if (demand.class_gb) least = kClassShare * *demand.class_gb * static_cast<double>(kGiB);
     if (demand.exact) least = std::max(least, static_cast<double>(demand.exact->count) / kUsableMost);
@@ -54,7 +55,7 @@ std::optional<Bytes> vram_reported(const VramDemand& demand) {
 /// What the task still needs where that is not what its spec says: a larger card or more memory after it ran out of that,
 /// less time after a run.
 JobSpec rest_of(const JobSpec& spec, const TaskRecord& task) {
-    constexpr double kNextClass = 1.08;  // as scheduler/filters.hpp
+    constexpr double kNextClass = 1.08;  // as scheduler/filters.cpp
     JobSpec rest = spec;
     if (task.vram_above) {
         rest.resources.vram = rest.resources.vram.value_or(VramDemand{});
@@ -156,13 +157,12 @@ OfferQuery Step::query_for(const LiveProvider& p, const JobSpec& spec) {
                      .look = Look::wanted};
     // Who answers with everything at once needs no demands, and one answer serves all jobs.
     if (!p.capabilities.search_per_count) return query;
-    constexpr Millis kLeaseLeast = std::chrono::minutes{75}, kLeaseMargin = std::chrono::minutes{15};  // as scheduler/filters.hpp
     query.disk_gb = disk_gb(spec);
     query.demands = {.gpus = r.gpu, .regions = r.regions,
                      .vram_min = r.vram ? vram_reported(*r.vram) : std::nullopt,
                      .memory_min = r.memory, .cpus_min = r.cpus, .inet_down_min = r.inet_down_mbps,
                      .reliability_min = r.reliability,
-                     .lease_min = spec.limits.duration ? *spec.limits.duration + kLeaseMargin : kLeaseLeast,
+                     .lease_min = spec.limits.duration.value_or(kLeaseDefault) + kLeaseMargin,
                      .cuda_min = r.cuda};
     return query;
 }
