@@ -13,9 +13,6 @@ namespace gf {
 namespace {
 
 constexpr std::string_view kLocal = "local";
-constexpr double kClassShare = 0.93;      // see the header: 15/16 with ECC, less rounding in provider tables
-constexpr double kReportedShare = 0.985;  // of the reported memory, what a process can ever see
-constexpr double kNextClass = 1.08;       // two cards of one class differ by less
 constexpr double kWholeCard = 0.85;       // less than this of a card's class is a slice of it
 
 using Verdict = std::optional<Refusal>;

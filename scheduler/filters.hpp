@@ -27,6 +27,9 @@
 
 namespace gf {
 
+inline constexpr double kClassShare = 0.93;      // of a class in GiB: 15/16 with ECC, less rounding in provider tables
+inline constexpr double kReportedShare = 0.985;  // of the reported memory, what a process can ever see
+inline constexpr double kNextClass = 1.08;       // two cards of one class differ by less
 inline constexpr Millis kLeaseMargin = std::chrono::minutes{15};
 inline constexpr Millis kLeaseDefault = std::chrono::hours{1};
 

@@ -74,12 +74,15 @@ void Step::on(const BalanceSeen& e, const StoredRows&) {
     p->balance_next = now_ + w_.settings.balance;
     if (e.result) {
         p->balance = *e.result;
+        p->balance_missed = 0;
         return;
     }
-    // A passing trouble leaves the figure standing. Every other answer says that there is none to be had, and an old one
-    // would refuse offers, or not, for ever.
+    // A passing trouble leaves the figure standing for a while. Every other answer says that there is none to be had, and an old
+    // one would refuse offers, or not, for ever.
+    constexpr int kMissedMax = 3;
     const ErrorKind why = e.result.error().kind;
-    if (why != ErrorKind::unavailable && why != ErrorKind::rate_limited && why != ErrorKind::unknown_outcome) p->balance.reset();
+    const bool passing = why == ErrorKind::unavailable || why == ErrorKind::rate_limited || why == ErrorKind::unknown_outcome;
+    if (!passing || ++p->balance_missed >= kMissedMax) p->balance.reset();
 }
 
 void Step::drive_provider(LiveProvider& p) {

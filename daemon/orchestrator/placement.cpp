@@ -45,21 +45,19 @@ std::vector<std::string> able_cards(const ResourceSpec& r, const GpuNames& gpus)
 
 /// Least reported memory that can meet the demand; the filters have the last word.
 std::optional<Bytes> vram_reported(const VramDemand& demand) {
-    constexpr double kClassShare = 0.93, kUsableMost = 0.985;  // as scheduler/filters.cpp
     double least = 0;
     if (demand.class_gb) least = kClassShare * *demand.class_gb * static_cast<double>(kGiB);
-    if (demand.exact) least = std::max(least, static_cast<double>(demand.exact->count) / kUsableMost);
+    if (demand.exact) least = std::max(least, static_cast<double>(demand.exact->count) / kReportedShare);
     return least > 0 && least < 1e15 ? std::optional(Bytes{static_cast<std::int64_t>(least)}) : std::nullopt;
 }
 
 /// What the task still needs where that is not what its spec says: a larger card or more memory after it ran out of that,
 /// less time after a run.
 JobSpec rest_of(const JobSpec& spec, const TaskRecord& task) {
-    constexpr double kNextClass = 1.08;  // as scheduler/filters.cpp
     JobSpec rest = spec;
     if (task.vram_above) {
         rest.resources.vram = rest.resources.vram.value_or(VramDemand{});
-        const auto above = static_cast<std::int64_t>(static_cast<double>(task.vram_above->count) * kNextClass * 0.985);
+        const auto above = static_cast<std::int64_t>(static_cast<double>(task.vram_above->count) * kNextClass * kReportedShare);
         rest.resources.vram->exact = Bytes{std::max(above, rest.resources.vram->exact.value_or(Bytes{}).count)};
     }
     if (task.memory_above) rest.resources.memory = std::max(rest.resources.memory.value_or(Bytes{}), *task.memory_above);

@@ -82,6 +82,7 @@ struct LiveProvider {
     std::optional<Usd> balance;
     std::optional<Instant> balance_call;
     Instant balance_next{};
+    int balance_missed{0};                     // reads in a row
 };
 
 struct World {

@@ -239,6 +239,8 @@ TEST_CASE("a balance that is not to be had any more is forgotten, one that is la
     b.balance = std::unexpected(Error{.kind = ErrorKind::unavailable, .message = "502"});
     b.pass(Seconds{61});
     CHECK(shown() == Usd{100'000'000});
+    b.pass(Seconds{122});
+    CHECK(!shown());  // three reads in a row without an answer
     for (const auto kind : {ErrorKind::not_found, ErrorKind::api_retired}) {
         b.balance = Usd{5'000'000};
         b.pass(Seconds{61});
