@@ -52,8 +52,7 @@ void Step::on(const OffersSeen& e, const StoredRows&) {
         p->offers_next = now_ + std::max(backoff(p->offers_failures), e.result.error().retry_after.value_or(Millis{0}));
         if (e.result.error().kind == ErrorKind::auth || e.result.error().kind == ErrorKind::api_retired)
             pause(*p, text(e.result.error().kind), e.result.error().message);
-        w_.queue_dirty = true;  // those who waited for this answer go on without it
-        look_at_queue();
+        look_at_queue_now();  // those who waited for this answer go on without it
         return;
     }
     p->offers_failures = 0;
@@ -63,8 +62,7 @@ void Step::on(const OffersSeen& e, const StoredRows&) {
     // Refusals are forgotten when their time is over; the maps stay as small as the market.
     std::erase_if(w_.cooled_offers, [&](const auto& entry) { return entry.second.first <= now_; });
     std::erase_if(w_.bad_hosts, [&](const auto& entry) { return entry.second.first <= now_; });
-    w_.queue_dirty = true;
-    look_at_queue();
+    look_at_queue_now();
 }
 
 void Step::on(const BalanceSeen& e, const StoredRows&) {

@@ -335,6 +335,12 @@ void Step::on(const QueuePage& e, const StoredRows&) {
     w_.queue_next = now_ + (waiting_for_offers ? Millis{200} : Millis{Seconds{5}});
 }
 
+void Step::look_at_queue_now() {
+    w_.queue_dirty = true;
+    w_.queue_pass_not_before = now_;
+    look_at_queue();
+}
+
 void Step::look_at_queue() {
     if (w_.queue_read_open) return;
     const bool anything_waits = w_.queued_jobs > 0 || std::ranges::any_of(w_.tasks, [](const auto& entry) {

@@ -140,6 +140,8 @@ class Step {
     LiveMachine* warm_machine(const LiveJob& job, const LiveTask& task);
     void write_decision(const JobId& job, const Decision& decision);
     void look_at_queue();
+    /// For the answer that waiting tasks were held up for: at once, not at the next pass.
+    void look_at_queue_now();
     bool offers_settled(const JobSpec& spec);
     [[nodiscard]] bool price_fresh(const LiveProvider& p, int gpu_count, bool spot) const;
     [[nodiscard]] bool prices_fresh(const LiveProvider& p, const ResourceSpec& wanted) const;

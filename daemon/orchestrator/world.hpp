@@ -101,7 +101,7 @@ struct World {
     bool queue_dirty{true};                    // something changed that may let a waiting task be placed
     bool queue_read_open{false};
     Instant queue_next{};                      // look again then even if nothing changed
-    Instant queue_pass_not_before{};           // at most one pass in 100 ms
+    Instant queue_pass_not_before{};           // at most one pass in 20 ms, except for an answer of a market
     QueueCursor queue_cursor;
     std::set<JobId> left_since_read;           // left the live state while a page was read: its row there may be old
     std::int64_t queued_jobs{0};
