@@ -260,7 +260,12 @@ bool Step::place(LiveJob& job, LiveTask& task, bool fresh_enough) {
     for (const auto& [name, p] : w_.providers)
         for (const Offer& offer : p.offers)
             if (choosable(p, offer, now_, w_.settings)) offers.push_back(offer);
-    const Decision decision = choose(*job.spec, task.row, offers, choice_world(w_, now_, job.row.local_allowed));
+    ChoiceWorld world = choice_world(w_, now_, job.row.local_allowed);
+    // A create of this task whose outcome is not known may have made a machine: nothing more for it there until that is settled.
+    for (const auto& [id, machine] : w_.machines)
+        if (machine.row.state == MachineState::unknown && machine.row.task == task.row.id)
+            world.paused_providers[machine.row.provider.get()] = "create_outcome_unknown";
+    const Decision decision = choose(*job.spec, task.row, offers, world);
     if (decision.chosen) {
         const Offer& chosen = decision.chosen->offer;
         LiveProvider& from = w_.providers.at(chosen.provider.get());

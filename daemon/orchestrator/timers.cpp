@@ -47,7 +47,6 @@ void Step::drive_machine(LiveMachine& machine) {
             // The task does not wait for ever. The row does: it keeps its reservation and stays on the watch list.
             row.watch = true;
             save(machine);
-            cool(row.offer, "create_outcome_unknown", false);
             if (holds_current(machine)) give_back(*task_of(machine), "create_outcome_unknown", "no answer about the machine yet");
             return;
         }
