@@ -213,10 +213,11 @@ LiveMachine* Step::warm_machine(const LiveJob& job, const LiveTask& task) {
 void Step::write_decision(const JobId& job, const Decision& decision) {
     std::string json = decision_json(decision);
     auto& [written_at, written] = w_.decisions_written[job];
-    const bool due = decision.chosen || written.empty() || now_ - written_at >= w_.settings.decision_write;
-    if (!due || written == json) return;
+    const std::size_t hash = std::hash<std::string>{}(json);
+    const bool due = decision.chosen || written_at == Instant{} || now_ - written_at >= w_.settings.decision_write;
+    if (!due || (written == hash && written_at != Instant{})) return;
     written_at = now_;
-    written = json;
+    written = hash;
     out_.rows.push_back(PutDecision{{.job = job, .at = now_, .json = std::move(json)}});
     // Bounded: reasons of queued jobs are only remembered to avoid writing them again.
     constexpr std::size_t kRemembered = 4096;

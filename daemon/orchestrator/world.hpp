@@ -96,7 +96,7 @@ struct World {
     std::map<std::string, std::pair<Instant, std::string>> cooled_offers;  // "provider/offer" -> until, reason
     std::map<std::string, std::pair<Instant, std::string>> bad_hosts;      // "provider/host" -> until, reason
     std::map<std::string, AlertRecord> open_alerts;                        // by dedupe key
-    std::map<JobId, std::pair<Instant, std::string>> decisions_written;    // when and what, to write changes only
+    std::map<JobId, std::pair<Instant, std::size_t>> decisions_written;    // when, and a hash of what: only changes are written
     // Placement.
     bool queue_dirty{true};                    // something changed that may let a waiting task be placed
     bool queue_read_open{false};
