@@ -9,7 +9,6 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/string.hpp>
@@ -79,8 +78,7 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
     Task<void> converse() {
         allow(options().first_request);
         if constexpr (kTls) {
-            const auto [error, used] = co_await stream_.async_handshake(asio::ssl::stream_base::server,
-                                                                         asio::buffer(first_bytes_), as_result);
+            const auto [error] = co_await stream_.async_handshake(std::move(first_bytes_), as_result);
             if (error) co_return;
         } else if (!first_bytes_.empty()) {
             const auto space = buffer_.prepare(first_bytes_.size());

@@ -1,8 +1,7 @@
 #include "daemon/http/connection.hpp"
+#include "daemon/http/tls_stream.hpp"
 
 namespace gf::http {
-
-using TlsStream = asio::ssl::stream<Socket>;
 
 void start_tls(std::shared_ptr<Listener::Impl> listener, Socket socket, Peer peer, std::string first_bytes) {
     auto connection = std::make_shared<Connection<TlsStream>>(listener, std::move(peer), std::move(first_bytes),

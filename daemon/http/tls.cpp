@@ -132,8 +132,6 @@ Result<Tls> load_tls(const std::string& cert_pem, const std::string& key_pem) {
     auto* context = identity->context.native_handle();
     SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
-    // Thousands of agents are silent most of the time: their 34 KB of record buffers are only there while a record is.
-    SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
     if (SSL_CTX_use_certificate_chain_file(context, cert_pem.c_str()) != 1)
         return fail(ErrorKind::io, "use the certificate " + cert_pem + ": " + reason());
     if (SSL_CTX_use_PrivateKey_file(context, key_pem.c_str(), SSL_FILETYPE_PEM) != 1)
