@@ -8,6 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/api_result.hpp"
+#include "daemon/public_view.hpp"
 #include "db/store.hpp"
 #include "model/agent_protocol.hpp"
 #include "model/job_spec.hpp"
@@ -15,8 +17,6 @@
 #include "providers/port.hpp"
 
 namespace gf {
-
-using RequestId = std::uint64_t;  // names the API request that waits for a reply; 0 = nobody waits
 
 // ---- API commands. Parsed, authorised and validated by the handler; each gets exactly one Reply. ----
 struct SubmitJob {
@@ -73,9 +73,13 @@ struct QueuePage {
     bool full{false};  // there may be more after the last one
 };
 
-using Event = std::variant<SubmitJob, CommandJob, CommandMachine, PutTokenCommand, OffersSeen, ListingSeen, BalanceSeen,
-                           LaunchEnded, ReadEnded, DestroyEnded, AgentSaid, AgentConnected, AgentDisconnected,
-                           CheckpointOffered, OutputOffered, CheckpointBroken, Tick, ClockJumped, QueuePage>;
+using AnyEvent = std::variant<SubmitJob, CommandJob, CommandMachine, PutTokenCommand, OffersSeen, ListingSeen, BalanceSeen,
+                              LaunchEnded, ReadEnded, DestroyEnded, AgentSaid, AgentConnected, AgentDisconnected,
+                              CheckpointOffered, OutputOffered, CheckpointBroken, Tick, ClockJumped, QueuePage>;
+/// A type of its own, so that what only passes events on can do with its name (daemon/api/core_port.hpp).
+struct Event : AnyEvent {
+    using AnyEvent::AnyEvent;
+};
 
 /// Stored rows that an event names and that are not live; read by the runtime before `apply`.
 struct StoredRows {
@@ -96,12 +100,6 @@ struct RowRequest {
 };
 
 // ---- Effects. ----
-struct ApiResult {
-    int status{200};              // HTTP status
-    std::string json;             // body
-    std::string location;         // Location header, for 201
-    std::optional<Error> error;   // set for status >= 400: made into problem+json
-};
 struct Reply { RequestId to{0}; ApiResult result; };
 
 struct CallOffers { ProviderName provider; OfferQuery query; };
@@ -126,28 +124,6 @@ using Effect = std::variant<Reply, CallOffers, CallList, CallBalance, CallLaunch
 struct Effects {
     std::vector<RowChange> rows;
     std::vector<Effect> after_commit;
-};
-
-/// What the API shows of the live state that is in no row; published by the runtime after each batch.
-struct ProviderView {
-    ProviderName name;
-    Capabilities capabilities;
-    std::string health;              // "ok" | "unknown" | "degraded" | "listing_not_trusted" | "launch_paused"
-    std::string reason;
-    std::optional<Usd> balance;
-    std::optional<Instant> offers_at;
-    std::optional<Instant> listing_at;
-    int offers{0};
-    int rejected{0};
-    int machines{0};
-};
-struct PublicView {
-    std::vector<ProviderView> providers;
-    std::vector<Offer> offers;
-    std::vector<RejectedOffer> rejected;
-    bool ready{false};               // every provider was asked once
-    std::int64_t jobs_live{0};
-    std::int64_t jobs_queued{0};
 };
 
 }  // namespace gf

@@ -1,4 +1,5 @@
 #include "daemon/api/context.hpp"
+#include "daemon/core.hpp"
 
 #include <sys/random.h>
 

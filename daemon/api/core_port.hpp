@@ -4,10 +4,13 @@
 #include <functional>
 #include <memory>
 
-#include "daemon/core.hpp"
+#include "daemon/api_result.hpp"
+#include "daemon/public_view.hpp"
 #include "scheduler/choice.hpp"
 
 namespace gf {
+
+struct Event;  // daemon/core.hpp
 
 class CorePort {
  public:

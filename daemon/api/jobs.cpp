@@ -6,6 +6,7 @@
 #include "daemon/api/handlers.hpp"
 #include "daemon/api/json_views.hpp"
 #include "daemon/api/list_page.hpp"
+#include "daemon/core.hpp"
 
 namespace gf::api {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/core.hpp"
+#include "daemon/public_view.hpp"
 #include "db/store.hpp"
 #include "scheduler/gpu_names.hpp"
 

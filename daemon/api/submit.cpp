@@ -7,6 +7,7 @@
 #include "config/job_spec_parser.hpp"
 #include "daemon/api/blobs.hpp"
 #include "daemon/api/handlers.hpp"
+#include "daemon/core.hpp"
 
 namespace gf::api {
 namespace {

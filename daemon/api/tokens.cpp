@@ -5,6 +5,7 @@
 #include "daemon/api/handlers.hpp"
 #include "daemon/api/json_views.hpp"
 #include "daemon/api/list_page.hpp"
+#include "daemon/core.hpp"
 #include "daemon/http/digest.hpp"
 
 namespace gf::api {

@@ -2,6 +2,7 @@
 
 #include <variant>
 
+#include "daemon/core.hpp"
 #include "daemon/log.hpp"
 
 namespace gf::gateway {

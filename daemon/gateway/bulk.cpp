@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoints/manifest.hpp"
+#include "daemon/core.hpp"
 #include "daemon/http/files.hpp"
 #include "daemon/http/problem.hpp"
 #include "daemon/log.hpp"

@@ -12,6 +12,7 @@
 
 #include "checkpoints/manifest.hpp"
 #include "checkpoints/pack.hpp"
+#include "daemon/core.hpp"
 #include "daemon/gateway/agent_binaries.hpp"
 #include "daemon/gateway/agent_sockets.hpp"
 #include "daemon/gateway/bulk.hpp"

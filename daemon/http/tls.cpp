@@ -131,7 +131,10 @@ Result<Tls> load_tls(const std::string& cert_pem, const std::string& key_pem) {
     auto identity = std::make_shared<TlsIdentity>();
     auto* context = identity->context.native_handle();
     SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET);
+    // Nobody reconnects so often that a kept session would pay for the memory that it takes.
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_num_tickets(context, 0);
     if (SSL_CTX_use_certificate_chain_file(context, cert_pem.c_str()) != 1)
         return fail(ErrorKind::io, "use the certificate " + cert_pem + ": " + reason());
     if (SSL_CTX_use_PrivateKey_file(context, key_pem.c_str(), SSL_FILETYPE_PEM) != 1)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/api/core_port.hpp"
+#include "daemon/core.hpp"
 #include "db/store.hpp"
 #include "model/id.hpp"
 
