@@ -455,7 +455,9 @@ class Connection final : public ConnectionBase, public std::enable_shared_from_t
         const auto session = std::make_shared<WebSocketSession<Stream>>(stream_, *response.websocket, response);
         websocket_ = session.get();
         session_ = session;
-        co_await session->run(session, &parser_->get());
+        const bool accepted = co_await session->accept(&parser_->get());
+        parser_.reset();  // nothing of the request is needed for the hours or days that follow
+        if (accepted) co_await session->run(session);
         websocket_ = nullptr;
         session_.reset();
         response.websocket->closed();

@@ -40,6 +40,7 @@ class WebSocketSession final : public SocketPeer,
         times.keep_alive_pings = true;
         socket_.set_option(times);
         socket_.read_message_max(how.websocket_message_max);
+        socket_.auto_fragment(false);  // it would keep 4 KB for each session to cut messages with
         more_.expires_at(SteadyClock::time_point::max());
     }
 
@@ -64,11 +65,15 @@ class WebSocketSession final : public SocketPeer,
         more_.cancel();
     }
 
-    /// `head` is the request to upgrade; it stays until the end.
+    /// Answers `head`, the request to upgrade. False = it could not be.
     template <class Head>
-    Task<void> run(std::shared_ptr<WebSocketSession> self, const Head* head) {
+    Task<bool> accept(const Head* head) {
         const auto [error] = co_await socket_.async_accept(*head, as_result);
-        if (error) co_return;
+        co_return !error;
+    }
+
+    /// After `accept`, until the end.
+    Task<void> run(std::shared_ptr<WebSocketSession> self) {
         handler_.opened(self);
         asio::co_spawn(socket_.get_executor(), write_all(self), asio::detached);
         co_await read_all();

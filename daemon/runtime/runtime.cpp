@@ -1,6 +1,5 @@
 #include "daemon/runtime/runtime.hpp"
 
-#include <malloc.h>
 #include <time.h>
 
 #include "daemon/log.hpp"
@@ -14,7 +13,6 @@ constexpr std::chrono::seconds kSlow{1};
 constexpr std::chrono::milliseconds kRetryAfterFailure{100};
 constexpr std::size_t kSpecsKept = 512;
 constexpr std::chrono::hours kPruneEvery{1};
-constexpr std::chrono::seconds kTrimEvery{30};
 constexpr std::int64_t kJumpMs = 5000;  // a step or gap above this is a jump (DESIGN 6)
 
 std::int64_t clock_ms(clockid_t id) {
@@ -193,12 +191,6 @@ void Runtime::run() {
             }
             if (only_tick) store_.checkpoint_wal();
             prune();
-            // What a burst (a market, a listing, a page of jobs) has left behind goes back to the system; the C library by
-            // itself gives back only what lies at the end of a heap.
-            if (only_tick && real - last_trim_ >= kTrimEvery) {
-                last_trim_ = real;
-                ::malloc_trim(0);
-            }
             if (options_.alive) options_.alive();
         }
     }

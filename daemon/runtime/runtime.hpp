@@ -119,7 +119,6 @@ class Runtime final : public CorePort {
 
     std::chrono::steady_clock::time_point last_tick_{};
     std::chrono::steady_clock::time_point last_slow_{};
-    std::chrono::steady_clock::time_point last_trim_{};
     std::int64_t wall_minus_boot_ms_{0};
     Error commit_error_;  // of the last commit that failed
     Instant prune_next_{};
