@@ -174,9 +174,8 @@ class CoreBench {
         }
     }
 
-    /// The agent of a machine: connects, says hello, gets its lease, starts.
-    agent_protocol::Lease agent_up(const MachineId& machine, const std::string& boot = "boot1") {
-        apply(AgentConnected{machine, boot});
+    /// What an agent says of a machine that is as it was offered.
+    static agent_protocol::Hello hello_of(const std::string& attempt = {}, const std::string& state = {}) {
         agent_protocol::Hello hello;
         hello.report.workspace = "/workspace";
         hello.report.arch = "amd64";
@@ -184,8 +183,16 @@ class CoreBench {
         hello.report.cuda_probe = "ok";
         hello.report.cuda_devices = 1;
         hello.report.disk_free = 100 * kGB;
+        hello.attempt = attempt;
+        hello.attempt_state = state;
+        return hello;
+    }
+
+    /// The agent of a machine: connects, says hello, gets its lease, starts.
+    agent_protocol::Lease agent_up(const MachineId& machine, const std::string& boot = "boot1") {
+        apply(AgentConnected{machine, boot});
         sent.clear();
-        say(machine, hello, boot, 0);
+        say(machine, hello_of(), boot, 0);
         agent_protocol::Lease lease;
         for (const auto& message : sent)
             if (const auto* found = std::get_if<agent_protocol::Lease>(&message.message)) lease = *found;
@@ -267,6 +274,36 @@ class CoreBench {
  private:
     CoreSettings settings_;
     std::map<std::string, std::shared_ptr<const JobSpec>> specs_;
+};
+
+/// Two on-demand offers at "cloud" and a spot one at "market", both looked at once.
+struct Market : CoreBench {
+    Market() {
+        offers["cloud"] = {offer("cloud", "a", 300'000), offer("cloud", "b", 400'000)};
+        offers["market"] = {offer("market", "s", 200'000, true)};
+        apply(Tick{});
+        answer_market();
+    }
+    JobSpec on_demand() {
+        JobSpec s;
+        s.resources.spot = SpotChoice::never;
+        s.resources.providers = {"cloud"};
+        return s;
+    }
+    JobSpec spot() {
+        JobSpec s;
+        s.resources.spot = SpotChoice::always;
+        s.checkpoint.declared = true;
+        return s;
+    }
+    CallLaunch first_launch(JobSpec spec, JobId* id = nullptr) {
+        const JobId made = submit(std::move(spec));
+        if (id) *id = made;
+        answer_market();
+        apply(Tick{});
+        answer_market();
+        return take<CallLaunch>();
+    }
 };
 
 }  // namespace gf

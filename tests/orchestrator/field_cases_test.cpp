@@ -5,35 +5,6 @@ namespace gf {
 namespace {
 namespace ap = agent_protocol;
 
-struct Market : CoreBench {
-    Market() {
-        offers["cloud"] = {offer("cloud", "a", 300'000), offer("cloud", "b", 400'000)};
-        offers["market"] = {offer("market", "s", 200'000, true)};
-        apply(Tick{});
-        answer_market();
-    }
-    JobSpec on_demand() {
-        JobSpec s;
-        s.resources.spot = SpotChoice::never;
-        s.resources.providers = {"cloud"};
-        return s;
-    }
-    JobSpec spot() {
-        JobSpec s;
-        s.resources.spot = SpotChoice::always;
-        s.checkpoint.declared = true;
-        return s;
-    }
-    CallLaunch first_launch(JobSpec spec, JobId* id = nullptr) {
-        const JobId made = submit(std::move(spec));
-        if (id) *id = made;
-        answer_market();
-        apply(Tick{});
-        answer_market();
-        return take<CallLaunch>();
-    }
-};
-
 TEST_CASE_FIXTURE(Market, "no capacity is a clean refusal: the offer is cooled down and the next one tried (A01, A13)") {
     JobId job;
     const CallLaunch call = first_launch(on_demand(), &job);
@@ -500,15 +471,7 @@ TEST_CASE_FIXTURE(Market, "a restart of the daemon disturbs nothing that runs (K
     now += Seconds{40};
     restart();
     apply(AgentConnected{a.machine, "boot1"});
-    ap::Hello hello;
-    hello.report.workspace = "/workspace";
-    hello.report.arch = "amd64";
-    hello.report.gpus = {{"NVIDIA GeForce RTX 4090", 24564 * kMiB, "560", "u"}};
-    hello.report.cuda_probe = "ok";
-    hello.report.cuda_devices = 1;
-    hello.attempt = a.attempt;
-    hello.attempt_state = "running";
-    say(a.machine, hello, "boot1", 0);
+    say(a.machine, hello_of(a.attempt, "running"), "boot1", 0);
     pass(Seconds{60});
     CHECK(job(a.job).state == JobState::running);
     CHECK(job(a.job).attempts == 1);

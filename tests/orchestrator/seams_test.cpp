@@ -6,52 +6,7 @@ namespace gf {
 namespace {
 namespace ap = agent_protocol;
 
-struct Seam : CoreBench {
-    Seam() {
-        offers["cloud"] = {offer("cloud", "a", 300'000), offer("cloud", "b", 400'000)};
-        offers["market"] = {offer("market", "s", 200'000, true)};
-        apply(Tick{});
-        answer_market();
-    }
-    static JobSpec on_demand() {
-        JobSpec s;
-        s.resources.spot = SpotChoice::never;
-        s.resources.providers = {"cloud"};
-        return s;
-    }
-    static JobSpec spot() {
-        JobSpec s;
-        s.resources.spot = SpotChoice::always;
-        s.checkpoint.declared = true;
-        return s;
-    }
-    CallLaunch first_launch(JobSpec spec, JobId* id = nullptr) {
-        const JobId made = submit(std::move(spec));
-        if (id) *id = made;
-        for (int i = 0; i < 20 && count<CallLaunch>() == 0; ++i) pass(Seconds{1});
-        return take<CallLaunch>();
-    }
-    Running run_it(JobSpec spec, const std::string& id) {
-        Running out;
-        const CallLaunch call = first_launch(std::move(spec), &out.job);
-        launched(call, id);
-        out.machine = call.machine;
-        out.attempt = agent_up(call.machine).attempt;
-        return out;
-    }
-    static ap::Hello hello_of(const std::string& attempt = {}, const std::string& state = {}) {
-        ap::Hello hello;
-        hello.report.workspace = "/workspace";
-        hello.report.arch = "amd64";
-        hello.report.gpus = {{"NVIDIA GeForce RTX 4090", 24564 * kMiB, "560", "u"}};
-        hello.report.cuda_probe = "ok";
-        hello.report.cuda_devices = 1;
-        hello.report.disk_free = 100 * kGB;
-        hello.report.memory_total = 64 * kGB;
-        hello.attempt = attempt;
-        hello.attempt_state = state;
-        return hello;
-    }
+struct Seam : Market {
     template <class M>
     std::vector<M> told() const {
         std::vector<M> all;
@@ -63,7 +18,7 @@ struct Seam : CoreBench {
 };
 
 TEST_CASE_FIXTURE(Seam, "a cancel outlives a restart of the daemon (E01)") {
-    const Running a = run_it(on_demand(), "i1");
+    const Running a = run_one(on_demand(), "i1");
     CHECK(command(a.job, JobVerb::cancel) == 200);
     now += Seconds{5};
     restart();
@@ -91,7 +46,7 @@ TEST_CASE_FIXTURE(Seam, "a cancel outlives a restart of the daemon (E01)") {
 }
 
 TEST_CASE_FIXTURE(Seam, "no money while a job is being cancelled ends the cancel, not the daemon") {
-    const Running a = run_it(on_demand(), "i1");
+    const Running a = run_one(on_demand(), "i1");
     apply(BalanceSeen{ProviderName{"cloud"}, Usd{0}});
     CHECK(command(a.job, JobVerb::cancel) == 200);
     CHECK(job(a.job).state == JobState::stopping);
@@ -147,7 +102,7 @@ TEST_CASE_FIXTURE(Seam, "the machine's own switch does not fire before limits.du
 TEST_CASE_FIXTURE(Seam, "a loss after all of limits.duration was used rents nothing more") {
     JobSpec spec = spot();
     spec.limits.duration = std::chrono::hours{1};
-    const Running a = run_it(spec, "s1");
+    const Running a = run_one(spec, "s1");
     now += std::chrono::hours{1};
     set_presence("s1", Presence::gone, "null");
     pass(Seconds{30});
@@ -156,7 +111,7 @@ TEST_CASE_FIXTURE(Seam, "a loss after all of limits.duration was used rents noth
 }
 
 TEST_CASE_FIXTURE(Seam, "an interrupted machine with the only copy comes back and may hand it in") {
-    const Running a = run_it(spot(), "s1");
+    const Running a = run_one(spot(), "s1");
     pass(std::chrono::minutes{25});  // older than the start time-out
     set_presence("s1", Presence::stopped, "outbid");
     pass(Seconds{11});
@@ -185,7 +140,7 @@ TEST_CASE_FIXTURE(Seam, "an interrupted machine with the only copy comes back an
 }
 
 TEST_CASE_FIXTURE(Seam, "a cancel gives up the machine that was kept for its copy") {
-    const Running a = run_it(spot(), "s1");
+    const Running a = run_one(spot(), "s1");
     set_presence("s1", Presence::stopped, "outbid");
     pass(Seconds{11});
     REQUIRE(machine(a.machine).state == MachineState::interrupted);
@@ -196,7 +151,7 @@ TEST_CASE_FIXTURE(Seam, "a cancel gives up the machine that was kept for its cop
 
 TEST_CASE_FIXTURE(Seam, "a stored spec that no longer parses stops nothing that runs, and nothing that has not begun starts") {
     SUBCASE("running") {
-        const Running a = run_it(on_demand(), "i1");
+        const Running a = run_one(on_demand(), "i1");
         restart(false);
         apply(AgentConnected{a.machine, "boot1"});
         say(a.machine, hello_of(a.attempt, "running"), "boot1", 0);
@@ -220,7 +175,7 @@ TEST_CASE_FIXTURE(Seam, "a stored spec that no longer parses stops nothing that 
 }
 
 TEST_CASE_FIXTURE(Seam, "a machine that vanished while nobody looked is billed to its last sight, and says that this is the least (E04, P4)") {
-    const Running a = run_it(on_demand(), "i1");
+    const Running a = run_one(on_demand(), "i1");
     pass(std::chrono::minutes{10});
     const Instant last = now;
     set_presence("i1", Presence::gone, "404");
@@ -242,7 +197,7 @@ TEST_CASE_FIXTURE(Seam, "a machine that vanished while nobody looked is billed t
 }
 
 TEST_CASE_FIXTURE(Seam, "a machine that vanished while it was looked at is billed to the second, without a doubt") {
-    const Running a = run_it(on_demand(), "i1");
+    const Running a = run_one(on_demand(), "i1");
     pass(std::chrono::minutes{10});
     set_presence("i1", Presence::gone, "404");
     const Instant gone = now;
@@ -271,7 +226,7 @@ TEST_CASE_FIXTURE(Seam, "limits.wait goes on through refused creates") {
 }
 
 TEST_CASE_FIXTURE(Seam, "a silent machine is shown as unreachable until it speaks again (D02)") {
-    const Running a = run_it(on_demand(), "i1");
+    const Running a = run_one(on_demand(), "i1");
     pass(Seconds{100});
     CHECK(machine(a.machine).state == MachineState::busy);
     CHECK(machine(a.machine).reason == "unreachable");
@@ -281,7 +236,7 @@ TEST_CASE_FIXTURE(Seam, "a silent machine is shown as unreachable until it speak
 }
 
 TEST_CASE_FIXTURE(Seam, "failing reads of a silent machine grow apart") {
-    const Running a = run_it(on_demand(), "i1");
+    const Running a = run_one(on_demand(), "i1");
     reads.clear();  // not answered by the bench
     int asked = 0;
     for (int i = 0; i < 400; ++i) {
@@ -302,7 +257,7 @@ TEST_CASE_FIXTURE(Seam, "a job that ran out of memory gets a machine with more o
     restart();  // so that the market is read again
     apply(Tick{});
     answer_market();
-    const Running a = run_it(on_demand(), "i1");
+    const Running a = run_one(on_demand(), "i1");
     ap::Exited over;
     over.attempt = a.attempt;
     over.signal = 9;
@@ -316,7 +271,7 @@ TEST_CASE_FIXTURE(Seam, "a job that ran out of memory gets a machine with more o
 TEST_CASE_FIXTURE(Seam, "retention counts whole generations, and leaves what was set aside alone (F01)") {
     JobSpec spec = spot();
     spec.checkpoint.keep = 2;
-    const Running a = run_it(spec, "s1");
+    const Running a = run_one(spec, "s1");
     CHECK(offer_checkpoint(a.machine, a.attempt, "m1", 1) == 200);
     CHECK(offer_checkpoint(a.machine, a.attempt, "m2", 2) == 200);
     apply(CheckpointBroken{next_request++, a.machine, AttemptId{a.attempt}, 2, "hash"});
@@ -332,7 +287,7 @@ TEST_CASE_FIXTURE(Seam, "retention counts whole generations, and leaves what was
 }
 
 TEST_CASE_FIXTURE(Seam, "the alert about a second machine under a tag says what is done, and ends with it") {
-    const Running a = run_it(on_demand(), "i1");
+    const Running a = run_one(on_demand(), "i1");
     ProviderMachine second = reads["i1"];
     second.id = ProviderMachineId{"i2"};
     reads["i2"] = second;
@@ -459,7 +414,7 @@ TEST_CASE_FIXTURE(Seam, "the lease carries what the spec says") {
 }
 
 TEST_CASE_FIXTURE(Seam, "a spec that no machine can carry out is the user's error, not five machines' fault") {
-    const Running a = run_it(on_demand(), "i1");
+    const Running a = run_one(on_demand(), "i1");
     ap::Exited over;
     over.attempt = a.attempt;
     over.reason = "spec";
