@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -32,6 +33,16 @@ Result<void> each_piece(const std::string& path, const std::function<Result<void
     return {};
 }
 
+/// A file's time says when it was last the daemon's own, which is what the newest are told by. To the nanosecond: the kernel's
+/// own stamps are some milliseconds coarse.
+Result<void> stamp(const std::string& path) {
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    const timespec times[2] = {now, now};
+    if (::utimensat(AT_FDCWD, path.c_str(), times, 0) != 0) return fail(ErrorKind::io, "cannot set the time of " + path);
+    return {};
+}
+
 Result<std::string> hash_of(const std::string& path) {
     checkpoints::Sha256 hash;
     const auto add = [&hash](std::string_view piece) -> Result<void> {
@@ -58,15 +69,12 @@ Result<std::string> AgentBinaries::add(const std::string& path) {
 Result<void> AgentBinaries::copy(const std::string& path, const std::string& sha256) const {
     if (auto made = http::make_folders(folder_); !made) return made;
     const auto kept = folder_ + "/" + sha256;
-    // Its time says when it was last the daemon's own, which is what the newest are told by.
-    if (const auto there = hash_of(kept); there && *there == sha256) {
-        ::utimensat(AT_FDCWD, kept.c_str(), nullptr, 0);
-        return {};
-    }
+    if (const auto there = hash_of(kept); there && *there == sha256) return stamp(kept);
     http::FileUpload upload(kept, sha256);
     auto written = each_piece(path, [&upload](std::string_view piece) { return upload.write(piece); });
     if (!written) return written;
-    return upload.finish();
+    if (auto finished = upload.finish(); !finished) return finished;
+    return stamp(kept);
 }
 
 void AgentBinaries::look() {

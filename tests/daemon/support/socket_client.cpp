@@ -2,8 +2,10 @@
 
 #include <sys/socket.h>
 
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/ssl.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
@@ -11,6 +13,7 @@
 #include <boost/beast/websocket/ssl.hpp>
 #include <condition_variable>
 #include <deque>
+#include <future>
 #include <mutex>
 #include <thread>
 
@@ -20,13 +23,16 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 using Tcp = asio::ip::tcp;
 
+/// After the handshake the stream is the loop's thread's alone: a stream may not be read and written by two threads at a time.
 struct SocketClient::Impl {
-    asio::io_context io;
+    asio::io_context io{1};
+    asio::executor_work_guard<asio::io_context::executor_type> guard{io.get_executor()};
     asio::ssl::context context{asio::ssl::context::tls_client};
     std::unique_ptr<beast::websocket::stream<Tcp::socket>> plain;
     std::unique_ptr<beast::websocket::stream<asio::ssl::stream<Tcp::socket>>> secure;
+    beast::flat_buffer buffer;
     int status{0};
-    std::thread reader;
+    std::thread loop;
     std::mutex mutex;  // guards all below
     std::condition_variable changed;
     std::deque<std::string> messages;
@@ -40,23 +46,34 @@ struct SocketClient::Impl {
     }
     Tcp::socket& socket() { return secure ? secure->next_layer().next_layer() : plain->next_layer(); }
 
-    void read_all() {
+    void read_next() {
         with([this](auto& stream) {
-            for (;;) {
-                beast::flat_buffer buffer;
-                boost::system::error_code error;
-                stream.read(buffer, error);
+            stream.async_read(buffer, [this, &stream](boost::system::error_code error, std::size_t) {
                 const std::scoped_lock lock(mutex);
                 if (error) {
                     over = true;
                     reason = std::string(stream.reason().reason.c_str(), stream.reason().reason.size());
-                    changed.notify_all();
-                    return;
+                } else {
+                    messages.push_back(beast::buffers_to_string(buffer.data()));
+                    buffer.consume(buffer.size());
+                    read_next();
                 }
-                messages.push_back(beast::buffers_to_string(buffer.data()));
                 changed.notify_all();
-            }
+            });
         });
+    }
+
+    /// Waits until the bytes are with the kernel, or cannot be.
+    void write(std::string bytes, bool text) {
+        const auto kept = std::make_shared<std::string>(std::move(bytes));
+        const auto written = std::make_shared<std::promise<void>>();
+        asio::post(io, [this, kept, written, text] {
+            with([&](auto& stream) {
+                stream.text(text);
+                stream.async_write(asio::buffer(*kept), [kept, written](boost::system::error_code, std::size_t) { written->set_value(); });
+            });
+        });
+        written->get_future().wait_for(std::chrono::seconds(10));
     }
 };
 
@@ -83,31 +100,22 @@ SocketClient::SocketClient(int port, const std::string& token, bool tls) : impl_
         i.over = true;
         return;
     }
-    i.reader = std::thread([&i] { i.read_all(); });
+    i.read_next();
+    i.loop = std::thread([&i] { i.io.run(); });
 }
 
 SocketClient::~SocketClient() {
     cut();
-    if (impl_->reader.joinable()) impl_->reader.join();
+    impl_->guard.reset();
+    impl_->io.stop();
+    if (impl_->loop.joinable()) impl_->loop.join();
 }
 
 int SocketClient::status() const { return impl_->status; }
 
-void SocketClient::send(const std::string& text) {
-    impl_->with([&](auto& stream) {
-        boost::system::error_code ignored;
-        stream.text(true);
-        stream.write(asio::buffer(text), ignored);
-    });
-}
+void SocketClient::send(const std::string& text) { impl_->write(text, true); }
 
-void SocketClient::send_binary(const std::string& bytes) {
-    impl_->with([&](auto& stream) {
-        boost::system::error_code ignored;
-        stream.binary(true);
-        stream.write(asio::buffer(bytes), ignored);
-    });
-}
+void SocketClient::send_binary(const std::string& bytes) { impl_->write(bytes, false); }
 
 std::optional<std::string> SocketClient::receive(int seconds) {
     std::unique_lock lock(impl_->mutex);
