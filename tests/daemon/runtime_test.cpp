@@ -124,6 +124,7 @@ TEST_CASE("many commands for one job in one batch: each is judged by what the on
     });
     REQUIRE(posted.get_future().wait_for(std::chrono::seconds{20}) == std::future_status::ready);
     for (auto& answer : answers) CHECK(b.got(answer).status == 200);
+    b.runtime.stop();  // the store in memory has one connection, and it is the core's
     CHECK(b.store.reader().job(job)->value().state == JobState::queued);
 }
 
@@ -139,6 +140,7 @@ TEST_CASE("one key in one batch makes one job") {
         ids.insert(b.id_in(result));
     }
     CHECK(ids.size() == 1);
+    b.runtime.stop();
     CHECK(b.store.reader().jobs({})->size() == 1);
 }
 
@@ -158,6 +160,7 @@ TEST_CASE("a store that cannot be read is no empty store") {
     b.store.reads_fail = false;
     auto later = b.ask(CommandJob{0, job, JobVerb::cancel, "p"});
     CHECK(b.got(later).status == 200);
+    b.runtime.stop();
     CHECK(b.store.reader().jobs({})->size() == 1);
 }
 
