@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/orchestrator/step.hpp"
+#include "scheduler/filters.hpp"
 
 namespace gf {
 namespace ap = agent_protocol;
@@ -14,8 +15,11 @@ struct overloaded : Ts... {
     using Ts::operator()...;
 };
 
-/// Marketing class against what a card reports: a "24 GB" card reports 22.5 to 24 GiB.
-bool memory_as_offered(Bytes offered, std::int64_t found) { return found >= offered.count * 95 / 100; }
+/// What was offered may be the marketing class (RunPod tells 48 GiB for an A40, which reports 46,068 MiB): the same share of it as
+/// where offers are filtered.
+bool memory_as_offered(Bytes offered, std::int64_t found) {
+    return static_cast<double>(found) >= kClassShare * static_cast<double>(offered.count);
+}
 
 /// Main memory as the machine check noted it.
 std::optional<Bytes> memory_found(const std::string& agent_detail) {

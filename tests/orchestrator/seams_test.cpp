@@ -391,6 +391,35 @@ TEST_CASE_FIXTURE(Seam, "a repeated submission is answered with the whole job as
     }
 }
 
+TEST_CASE_FIXTURE(Seam, "a card that reports what its class reports is as it was offered, a smaller one is not (C05)") {
+    struct Card {
+        std::int64_t offered_mib, reported_mib;
+        bool taken;
+    };
+    const Card cards[] = {{49'152, 46'068, true},   // A40, L40S: sold as 48 GB
+                          {24'576, 23'034, true},   // L4: sold as 24 GB
+                          {16'384, 15'360, true},   // T4: sold as 16 GB
+                          {81'920, 81'559, true},   // H100
+                          {24'564, 24'564, true},   // Vast.ai tells what the card reports
+                          {24'576, 20'475, false},  // a 20 GB card in its place
+                          {49'152, 24'564, false}};
+    for (const Card& card : cards) {
+        CAPTURE(card.offered_mib);
+        Seam b;
+        b.offers["cloud"][0].gpu.memory = Bytes{card.offered_mib * kMiB};
+        b.restart();
+        b.apply(Tick{});
+        b.answer_market();
+        const CallLaunch call = b.first_launch(on_demand());
+        b.launched(call, "i1");
+        b.apply(AgentConnected{call.machine, "boot1"});
+        ap::Hello hello = hello_of();
+        hello.report.gpus = {{"a card", card.reported_mib * kMiB, "560", "u"}};
+        b.say(call.machine, hello, "boot1", 0);
+        CHECK(b.machine(call.machine).state == (card.taken ? MachineState::busy : MachineState::destroying));
+    }
+}
+
 TEST_CASE_FIXTURE(Seam, "the lease carries what the spec says") {
     JobSpec spec = on_demand();
     spec.success_exit = {0, 149};

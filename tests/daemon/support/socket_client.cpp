@@ -63,17 +63,23 @@ struct SocketClient::Impl {
         });
     }
 
-    /// Waits until the bytes are with the kernel, or cannot be.
+    /// Runs `begin` on the loop's thread and waits until it says that it is done.
+    template <class Begin>
+    void ask(Begin begin) {
+        const auto done = std::make_shared<std::promise<void>>();
+        asio::post(io, [begin = std::move(begin), done] { begin([done] { done->set_value(); }); });
+        if (loop.joinable()) done->get_future().wait_for(std::chrono::seconds(10));
+    }
+
+    /// Until the bytes are with the kernel, or cannot be.
     void write(std::string bytes, bool text) {
         const auto kept = std::make_shared<std::string>(std::move(bytes));
-        const auto written = std::make_shared<std::promise<void>>();
-        asio::post(io, [this, kept, written, text] {
+        ask([this, kept, text](auto done) {
             with([&](auto& stream) {
                 stream.text(text);
-                stream.async_write(asio::buffer(*kept), [kept, written](boost::system::error_code, std::size_t) { written->set_value(); });
+                stream.async_write(asio::buffer(*kept), [kept, done](boost::system::error_code, std::size_t) { done(); });
             });
         });
-        written->get_future().wait_for(std::chrono::seconds(10));
     }
 };
 
@@ -136,6 +142,11 @@ std::string SocketClient::reason() const {
     return impl_->reason;
 }
 
-void SocketClient::cut() { ::shutdown(impl_->socket().native_handle(), SHUT_RDWR); }
+void SocketClient::cut() {
+    impl_->ask([&i = *impl_](auto done) {
+        if (i.socket().is_open()) ::shutdown(i.socket().native_handle(), SHUT_RDWR);
+        done();
+    });
+}
 
 }  // namespace gf::test
