@@ -25,7 +25,7 @@ std::vector<pid_t> descendants(pid_t root) {
         std::getline(file, text, '\0');
         // The name in brackets may hold anything; what follows the last bracket is "state ppid ...".
         const auto at = text.rfind(')');
-        if (at == std::string::npos || at + 4 >= text.size() || text[at + 2] == 'Z') continue;
+        if (at == std::string::npos || at + 4 >= text.size() || text[at + 2] == 'Z' || text[at + 2] == 'X') continue;
         children.emplace(static_cast<pid_t>(std::atoi(text.c_str() + at + 4)),
                          static_cast<pid_t>(std::atoi(name.c_str())));
     }

@@ -114,7 +114,7 @@ def processes():
             base = pathlib.Path("/proc") / entry
             stat = (base / "stat").read_text()
             after = stat.rsplit(")", 1)[1].split()
-            if after[0] == "Z":
+            if after[0] in "ZX":
                 continue
             argv = (base / "cmdline").read_bytes().split(b"\0")[:-1]
             seen[int(entry)] = (int(after[1]), [a.decode(errors="replace") for a in argv], (base / "environ").read_bytes())
