@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -22,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kLooksMax = 400;
+constexpr std::chrono::seconds kLooksFor{30};
 
 std::string whole(const fs::path& path) {
     std::ifstream in(path, std::ios::binary);
@@ -32,9 +33,10 @@ std::string whole(const fs::path& path) {
 /// Looks until it is so, the bench's clock standing still or moving; false after the bound.
 template <class Condition>
 bool comes(LocalBench& b, Condition condition, Millis step = Millis{0}) {
-    for (int i = 0; i < kLooksMax; ++i) {
+    for (const auto end = std::chrono::steady_clock::now() + kLooksFor; std::chrono::steady_clock::now() < end;) {
         if (condition()) return true;
         b.pass(step);
+        ::usleep(1000);
     }
     return condition();
 }
