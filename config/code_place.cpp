@@ -5,6 +5,7 @@
 
 #include "config/job_spec_parser.hpp"
 #include "config/node.hpp"
+#include "config/quoted.hpp"
 #include "config/utf8.hpp"
 
 namespace gf {
@@ -29,17 +30,7 @@ std::unexpected<Error> invalid(const Place& place, std::string message) {
 /// line.
 std::size_t scalar_end(std::string_view s, std::size_t at) {
     const char quote = at < s.size() ? s[at] : '\0';
-    if (quote == '"' || quote == '\'') {
-        for (std::size_t i = at + 1; i < s.size(); ++i) {
-            if (s[i] == '\\' && quote == '"')
-                ++i;
-            else if (s[i] == quote && quote == '\'' && i + 1 < s.size() && s[i + 1] == quote)
-                ++i;
-            else if (s[i] == quote)
-                return i + 1;
-        }
-        return s.size();
-    }
+    if (quote == '"' || quote == '\'') return quoted_end(s, at).value_or(s.size());
     std::size_t end = at;
     while (end < s.size() && s[end] != '\n' && s[end] != '\r' && s[end] != ',' && s[end] != '}' &&
            !(s[end] == '#' && end > at && (s[end - 1] == ' ' || s[end - 1] == '\t')))

@@ -10,6 +10,7 @@
 
 #include "config/node.hpp"
 #include "config/node_builder.hpp"
+#include "config/quoted.hpp"
 
 namespace gf {
 namespace {
@@ -17,20 +18,6 @@ namespace {
 // yaml-cpp keeps every token of an open bracket until it knows that the bracket is no key: 140 MiB and a
 // second for 1 MiB of them. No spec comes near this many, also with a JSON document or two in its texts.
 constexpr std::ptrdiff_t kFlowCharactersMax = 100'000;
-
-/// Past the closing quote of the scalar that starts at `at`; nothing if it is never closed.
-std::optional<std::size_t> quoted_end(std::string_view s, std::size_t at) {
-    const char quote = s[at];
-    for (std::size_t i = at + 1; i < s.size(); ++i) {
-        if (s[i] == '\\' && quote == '"')
-            ++i;
-        else if (s[i] == quote && quote == '\'' && i + 1 < s.size() && s[i + 1] == quote)
-            ++i;
-        else if (s[i] == quote)
-            return i + 1;
-    }
-    return std::nullopt;
-}
 
 /// Least indentation of the lines after the first in `s`; lines of white space only do not count.
 std::size_t continued_at(std::string_view s) {
