@@ -35,6 +35,8 @@ struct CommandJob { RequestId request{0}; JobId job; JobVerb verb{}; std::string
 enum class MachineVerb : std::uint8_t { destroy, adopt };
 struct CommandMachine { RequestId request{0}; MachineId machine; MachineVerb verb{}; std::string principal; };
 struct PutTokenCommand { RequestId request{0}; TokenRecord token; };
+struct PutSecretCommand { RequestId request{0}; SecretRecord secret; };
+struct DropSecretCommand { RequestId request{0}; std::string name; std::string principal; };
 
 // ---- The provider side. `began`/`ended` are core time around the call. ----
 struct OffersSeen { ProviderName provider; Instant began, ended; Result<OfferList> result; };
@@ -43,6 +45,10 @@ struct BalanceSeen { ProviderName provider; Result<Usd> result; };
 struct LaunchEnded { MachineId machine; std::int64_t call_seq{0}; Instant began, ended; LaunchOutcome outcome; };
 struct ReadEnded { MachineId machine; std::int64_t call_seq{0}; Instant began, ended; Result<ProviderMachine> result; };
 struct DestroyEnded { MachineId machine; std::int64_t call_seq{0}; Instant began, ended; Result<void> result; };
+struct BidRaised { MachineId machine; UsdPerHour bid; Instant began; Result<void> result; };
+/// The ssh tunnel to a machine came up, or is down (again): for people and for the start time-out. The agent's own words decide
+/// everything else.
+struct TunnelChanged { MachineId machine; bool up{false}; std::string detail; };
 
 // ---- The agent side. ----
 struct AgentSaid { MachineId machine; agent_protocol::FromAgent message; };
@@ -73,7 +79,8 @@ struct QueuePage {
     bool full{false};  // there may be more after the last one
 };
 
-using AnyEvent = std::variant<SubmitJob, CommandJob, CommandMachine, PutTokenCommand, OffersSeen, ListingSeen, BalanceSeen,
+using AnyEvent = std::variant<SubmitJob, CommandJob, CommandMachine, PutTokenCommand, PutSecretCommand,
+                              DropSecretCommand, BidRaised, TunnelChanged, OffersSeen, ListingSeen, BalanceSeen,
                               LaunchEnded, ReadEnded, DestroyEnded, AgentSaid, AgentConnected, AgentDisconnected,
                               CheckpointOffered, OutputOffered, CheckpointBroken, Tick, ClockJumped, QueuePage>;
 /// A type of its own, so that what only passes events on can do with its name (daemon/api/core_port.hpp).
@@ -109,6 +116,12 @@ struct CallBalance { ProviderName provider; };
 struct CallLaunch { MachineId machine; std::int64_t call_seq{0}; ProviderName provider; LaunchRequest request; };
 struct CallRead { MachineId machine; std::int64_t call_seq{0}; ProviderName provider; ProviderMachineId id; };
 struct CallDestroy { MachineId machine; std::int64_t call_seq{0}; ProviderName provider; ProviderMachineId id; };
+struct CallRaiseBid { MachineId machine; ProviderName provider; ProviderMachineId id; UsdPerHour bid; };
+/// What was made at the provider beside machines may go: none of ours is left there.
+struct CallTidy { ProviderName provider; };
+/// Keep an ssh tunnel to this machine until CloseTunnel; the same again with another endpoint moves it.
+struct OpenTunnel { MachineId machine; ProviderName provider; SshEndpoint to; };
+struct CloseTunnel { MachineId machine; };
 struct SendToAgent { MachineId machine; agent_protocol::ToAgent message; };
 /// Ends the sessions of a machine that is being destroyed or was fenced.
 struct CloseAgent { MachineId machine; };
@@ -117,8 +130,8 @@ struct ReadQueue { QueueCursor after; int limit{64}; };
 /// A line for the log; the core never logs.
 struct Note { std::string level; std::string text; };  // "debug" | "info" | "warn" | "error"
 
-using Effect = std::variant<Reply, CallOffers, CallList, CallBalance, CallLaunch, CallRead, CallDestroy, SendToAgent,
-                            CloseAgent, ReadQueue, Note>;
+using Effect = std::variant<Reply, CallOffers, CallList, CallBalance, CallLaunch, CallRead, CallDestroy, CallRaiseBid,
+                            CallTidy, OpenTunnel, CloseTunnel, SendToAgent, CloseAgent, ReadQueue, Note>;
 
 /// What `apply` answers: rows to commit first, effects to release after the commit.
 struct Effects {

@@ -218,9 +218,12 @@ Result<void> Service::Impl::open_parts() {
     const ProvidersSettings& wanted = settings.providers;
     auto made = make_providers(
         ProviderSetup{.runpod = {.api_key = wanted.runpod.api_key, .api_url = wanted.runpod.api_url,
-                                 .graphql_url = wanted.runpod.graphql_url, .clouds = wanted.runpod.clouds},
+                                 .graphql_url = wanted.runpod.graphql_url, .clouds = wanted.runpod.clouds, .spot = wanted.runpod.spot},
                       .vastai = {.api_key = wanted.vastai.api_key, .api_url = wanted.vastai.api_url},
+                      .lambda = {.api_key = wanted.lambda.api_key, .api_url = wanted.lambda.api_url},
+                      .vultr = {.api_key = wanted.vultr.api_key, .api_url = wanted.vultr.api_url},
                       .local = {.enabled = wanted.local.enabled, .electricity = wanted.local.electricity, .agent = agent},
+                      .install = *install,
                       .data_dir = settings.data_dir,
                       .version = GF_VERSION,
                       .seed = std::stoull(random_hex(8), nullptr, 16)},

@@ -11,6 +11,10 @@ void read_token(Query& q, TokenRecord& r) {
     q.read(r.id, r.name, r.role, r.sha256, r.created_at, r.revoked_at);
 }
 
+void read_secret(Query& q, SecretRecord& r) {
+    q.read(r.name, r.sealed, r.principal, r.created_at, r.updated_at);
+}
+
 }  // namespace
 
 void put_decision(Connection& db, const DecisionRecord& row) {
@@ -79,6 +83,64 @@ std::optional<TokenRecord> token_by_hash(Connection& db, const std::string& sha2
     Query q(db, sql);
     q.bind(sha256);
     return one_row<TokenRecord>(q, read_token);
+}
+
+void put_host_mark(Connection& db, const HostMarkRecord& row) {
+    static constexpr char sql[] =
+        "INSERT INTO host_marks (key, boot_failures, slow_pulls, early_losses, good_runs, last, at) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (key) DO UPDATE SET "
+        "boot_failures = excluded.boot_failures, slow_pulls = excluded.slow_pulls, early_losses = excluded.early_losses, "
+        "good_runs = excluded.good_runs, last = excluded.last, at = excluded.at";
+    Query q(db, sql);
+    q.bind(row.key, row.boot_failures, row.slow_pulls, row.early_losses, row.good_runs, row.last, row.at);
+    q.run();
+}
+
+void drop_host_mark(Connection& db, const std::string& key) {
+    static constexpr char sql[] = "DELETE FROM host_marks WHERE key = ?1";
+    Query q(db, sql);
+    q.bind(key);
+    q.run();
+}
+
+std::vector<HostMarkRecord> all_host_marks(Connection& db) {
+    static constexpr char sql[] =
+        "SELECT key, boot_failures, slow_pulls, early_losses, good_runs, last, at FROM host_marks ORDER BY key";
+    Query q(db, sql);
+    return all_rows<HostMarkRecord>(q, [](Query& r, HostMarkRecord& row) {
+        r.read(row.key, row.boot_failures, row.slow_pulls, row.early_losses, row.good_runs, row.last, row.at);
+    });
+}
+
+void put_secret(Connection& db, const SecretRecord& row) {
+    static constexpr char sql[] =
+        "INSERT INTO secrets (name, sealed, principal, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5) "
+        "ON CONFLICT (name) DO UPDATE SET sealed = excluded.sealed, principal = excluded.principal, "
+        "updated_at = excluded.updated_at";
+    Query q(db, sql);
+    q.bind(row.name, row.sealed, row.principal, row.created_at, row.updated_at);
+    q.run();
+}
+
+void drop_secret(Connection& db, const std::string& name) {
+    static constexpr char sql[] = "DELETE FROM secrets WHERE name = ?1";
+    Query q(db, sql);
+    q.bind(name);
+    q.run();
+}
+
+std::vector<SecretRecord> all_secrets(Connection& db) {
+    static constexpr char sql[] = "SELECT name, sealed, principal, created_at, updated_at FROM secrets ORDER BY name";
+    Query q(db, sql);
+    return all_rows<SecretRecord>(q, read_secret);
+}
+
+std::optional<SecretRecord> secret_by_name(Connection& db, const std::string& name) {
+    static constexpr char sql[] =
+        "SELECT name, sealed, principal, created_at, updated_at FROM secrets WHERE name = ?1";
+    Query q(db, sql);
+    q.bind(name);
+    return one_row<SecretRecord>(q, read_secret);
 }
 
 void put_meta(Connection& db, const PutMeta& change) {

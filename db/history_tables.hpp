@@ -51,6 +51,15 @@ void put_token(Connection& db, const TokenRecord& row);
 [[nodiscard]] std::vector<TokenRecord> all_tokens(Connection& db);
 [[nodiscard]] std::optional<TokenRecord> token_by_hash(Connection& db, const std::string& sha256);
 
+void put_host_mark(Connection& db, const HostMarkRecord& row);
+void drop_host_mark(Connection& db, const std::string& key);
+[[nodiscard]] std::vector<HostMarkRecord> all_host_marks(Connection& db);
+
+void put_secret(Connection& db, const SecretRecord& row);
+void drop_secret(Connection& db, const std::string& name);
+[[nodiscard]] std::vector<SecretRecord> all_secrets(Connection& db);
+[[nodiscard]] std::optional<SecretRecord> secret_by_name(Connection& db, const std::string& name);
+
 void put_meta(Connection& db, const PutMeta& change);
 /// Keys that begin with `prefix`, and their values, in order.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> meta_with_prefix(Connection& db, const std::string& prefix);

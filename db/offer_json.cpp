@@ -15,7 +15,10 @@ void offer_fields(O& o, Field field) {
     field("id", o.id);
     field("spot", o.spot);
     field("gpu_count", o.gpu_count);
+    field("gpu_share", o.gpu_share);
     field("gpu_rate", o.gpu_rate);
+    field("billing_step", o.billing_step);
+    field("billing_minimum", o.billing_minimum);
     field("disk_micros_per_gb_month", o.disk_micros_per_gb_month);
     field("hours_per_month", o.hours_per_month);
     field("traffic_up_micros_per_gb", o.traffic_up_micros_per_gb);
@@ -24,11 +27,14 @@ void offer_fields(O& o, Field field) {
     field("region", o.region);
     field("country", o.country);
     field("host_id", o.host_id);
+    field("host_owner", o.host_owner);
+    field("data_center", o.data_center);
     field("cloud", o.cloud);
     field("cpus", o.cpus);
     field("memory", o.memory);
     field("disk_max", o.disk_max);
     field("reliability", o.reliability);
+    field("verified", o.verified);
     field("inet_down_mbps", o.inet_down_mbps);
     field("inet_up_mbps", o.inet_up_mbps);
     field("lease_end", o.lease_end);
@@ -50,6 +56,7 @@ template <class T>
 json plain(const T& v) { return json(v); }
 json plain(const ProviderName& v) { return v.get(); }
 json plain(Bytes v) { return v.count; }
+json plain(Millis v) { return v.count(); }
 json plain(UsdPerHour v) { return v.micros; }
 json plain(Instant v) { return unix_millis(v); }
 
@@ -64,6 +71,7 @@ template <class T>
 void set(const json& from, T& v) { v = from.get<T>(); }
 void set(const json& from, ProviderName& v) { v = ProviderName{from.get<std::string>()}; }
 void set(const json& from, Bytes& v) { v = Bytes{from.get<std::int64_t>()}; }
+void set(const json& from, Millis& v) { v = Millis{from.get<std::int64_t>()}; }
 void set(const json& from, UsdPerHour& v) { v = UsdPerHour{from.get<std::int64_t>()}; }
 void set(const json& from, Instant& v) { v = instant_of(from.get<std::int64_t>()); }
 

@@ -58,6 +58,18 @@ Result<std::optional<IdempotencyRecord>> SqliteReader::idempotency(const std::st
                                                                    const std::string& key) {
     return guarded([&] { return idempotency_by_key(*connection_, principal, key); });
 }
+Result<std::vector<HostMarkRecord>> SqliteReader::host_marks() {
+    return guarded([&] { return all_host_marks(*connection_); });
+}
+
+Result<std::vector<SecretRecord>> SqliteReader::secrets() {
+    return guarded([&] { return all_secrets(*connection_); });
+}
+
+Result<std::optional<SecretRecord>> SqliteReader::secret(const std::string& name) {
+    return guarded([&] { return secret_by_name(*connection_, name); });
+}
+
 Result<std::vector<TokenRecord>> SqliteReader::tokens() {
     return guarded([&] { return all_tokens(*connection_); });
 }

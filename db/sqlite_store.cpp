@@ -73,6 +73,10 @@ struct Apply {
     void operator()(const AddIdempotency& c) const { insert_idempotency(db, c.row); }
     void operator()(const PutDecision& c) const { put_decision(db, c.row); }
     void operator()(const PutToken& c) const { put_token(db, c.row); }
+    void operator()(const PutHostMark& c) const { put_host_mark(db, c.row); }
+    void operator()(const DropHostMark& c) const { drop_host_mark(db, c.key); }
+    void operator()(const PutSecret& c) const { put_secret(db, c.row); }
+    void operator()(const DropSecret& c) const { drop_secret(db, c.name); }
     void operator()(const PutMeta& c) const { put_meta(db, c); }
 };
 
@@ -216,6 +220,7 @@ Result<LiveRows> SqliteStore::load_live() {
                 if (state == JobState::queued) live.queued_jobs = count;
             live.last_id_body = largest_id_body(db);
             if (const auto newest = newest_event(db)) live.last_commit = newest->at;
+            live.host_marks = all_host_marks(db);
             live.listed = listed_providers(db);
         });
         return live;

@@ -28,6 +28,9 @@ class SqliteReader final : public Reader {
     Result<std::vector<AlertRecord>> alerts(bool open_only, int limit) override;
     Result<std::optional<IdempotencyRecord>> idempotency(const std::string& principal,
                                                          const std::string& key) override;
+    Result<std::vector<HostMarkRecord>> host_marks() override;
+    Result<std::vector<SecretRecord>> secrets() override;
+    Result<std::optional<SecretRecord>> secret(const std::string& name) override;
     Result<std::vector<TokenRecord>> tokens() override;
     Result<std::optional<TokenRecord>> token_by_hash(const std::string& sha256) override;
     Result<std::vector<QueuedTask>> queue(const QueueCursor& after, int limit, Instant now) override;

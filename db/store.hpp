@@ -24,6 +24,7 @@ struct LiveRows {
     std::int64_t queued_jobs{0};
     std::string last_id_body;                 // largest id body in the store, so that new ids sort after it
     std::optional<Instant> last_commit;       // `at` of the newest event
+    std::vector<HostMarkRecord> host_marks;
     std::map<std::string, Instant> listed;    // per provider: when its last good listing that was taken in began
 };
 
@@ -78,6 +79,9 @@ class Reader {
                                                                  const std::string& key) = 0;
     virtual Result<std::vector<TokenRecord>> tokens() = 0;
     virtual Result<std::optional<TokenRecord>> token_by_hash(const std::string& sha256) = 0;
+    virtual Result<std::vector<HostMarkRecord>> host_marks() = 0;
+    virtual Result<std::vector<SecretRecord>> secrets() = 0;
+    virtual Result<std::optional<SecretRecord>> secret(const std::string& name) = 0;
     virtual Result<std::vector<QueuedTask>> queue(const QueueCursor& after, int limit, Instant now) = 0;
     virtual Result<JobCounts> job_counts() = 0;
 };

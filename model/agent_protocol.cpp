@@ -144,6 +144,12 @@ void fields(V& v, Of<OutputSpec> auto& m) {
     v("to", m.to);
 }
 template <class V>
+void fields(V& v, Of<RegistryAccess> auto& m) {
+    v.need("server", m.server);
+    v("username", m.username);
+    v("password", m.password);
+}
+template <class V>
 void fields(V& v, Of<Lease> auto& m) {
     v.need("attempt", m.attempt);
     v.need("number", m.number);
@@ -152,6 +158,9 @@ void fields(V& v, Of<Lease> auto& m) {
     v("task_index", m.task_index);
     v("task_count", m.task_count);
     v("image", m.image);
+    v("container", m.container);
+    v("registry", m.registry);
+    v("shm_bytes", m.shm_bytes);
     v.need("run", m.run);
     v("env", m.env);
     v("secret_env", m.secret_env);

@@ -144,6 +144,12 @@ struct Welcome {
     std::int64_t dead_man_ms{7'200'000};  // without contact for this long: finish the checkpoint, stop, do what can be done
 };
 struct Ack { std::int64_t seq{0}; };  // everything up to seq is committed
+/// A login that the machine's own docker needs to pull the image.
+struct RegistryAccess {
+    std::string server;               // "docker.io", "ghcr.io"
+    std::string username;
+    std::string password;
+};
 /// The right to run an attempt. Sending the same lease again changes nothing.
 struct Lease {
     std::string attempt;              // attempt id
@@ -153,6 +159,9 @@ struct Lease {
     int task_index{0};
     int task_count{1};
     std::string image;
+    bool container{false};            // run `image` in docker here; false: this machine is the image already
+    std::optional<RegistryAccess> registry;  // only with `container`
+    std::int64_t shm_bytes{0};        // /dev/shm of the container; 0 = the host's
     std::string run;                  // by /bin/sh -c
     std::map<std::string, std::string> env;
     std::map<std::string, std::string> secret_env;  // masked in the log at the agent

@@ -30,20 +30,26 @@ struct Offer {
     bool exclusive{false};                 // renting it uses it up (a Vast ask, a local card); else it is a stock item
     GpuIdentity gpu;
     int gpu_count{0};                      // 0 only for a CPU-only local machine
+    double gpu_share{1};                   // below 1: a slice of one card (vGPU); `gpu.memory` is then the slice's
     UsdPerHour gpu_rate;                   // all GPUs together; for spot: the bid that would be placed
     std::int64_t disk_micros_per_gb_month{0};  // micro-dollars per GB (10^9) and month of `hours_per_month`
     int hours_per_month{720};
+    Millis billing_step{Seconds{1}};       // the bill of one machine grows in steps of this, from its creation or first run
+    Millis billing_minimum{0};             // and is never less than this
     std::int64_t traffic_up_micros_per_gb{0};
     std::int64_t traffic_down_micros_per_gb{0};
     std::optional<UsdPerHour> spot_floor;  // lowest bid that is accepted now
     std::string region;                    // provider's region text; empty = unknown
     std::string country;                   // ISO 3166 alpha-2, upper case; empty = unknown
     std::string host_id;                   // machine identity for reputation; empty = unknown
+    std::string host_owner;                // who runs that machine (Vast.ai's host_id); empty = unknown or the provider itself
+    std::string data_center;               // the provider's id of it; empty = unknown
     std::string cloud;                     // sub-market ("secure", "community"); empty = none
     std::optional<double> cpus;            // vCPUs in our share
     std::optional<Bytes> memory;           // host memory in our share
     std::optional<Bytes> disk_max;         // largest disk that can be asked for
     std::optional<double> reliability;     // 0..1
+    std::optional<bool> verified;          // the provider itself, or a host that it has vetted: where secrets may go
     std::optional<double> inet_down_mbps;
     std::optional<double> inet_up_mbps;
     std::optional<Instant> lease_end;      // the machine cannot outlive this

@@ -223,6 +223,29 @@ struct TokenRecord {
     std::optional<Instant> revoked_at;
 };
 
+/// What is remembered of a host, its owner or its data centre. Counts are in thousandths and decay with age: they are as of `at`
+/// (scheduler/reputation.hpp).
+struct HostMarkRecord {
+    std::string key;  // "vastai/host/31877", "vastai/owner/70214", "runpod/dc/EU-RO-1"
+    std::int64_t boot_failures{0};
+    std::int64_t slow_pulls{0};
+    std::int64_t early_losses{0};
+    std::int64_t good_runs{0};
+    std::string last;  // the newest thing that went wrong, for people
+    Instant at;
+    friend bool operator==(const HostMarkRecord&, const HostMarkRecord&) = default;
+};
+
+/// A user's secret. The value is sealed (daemon/secrets): this row alone is of no use to anybody.
+struct SecretRecord {
+    std::string name;
+    std::string sealed;
+    std::string principal;  // who put it there last
+    Instant created_at;
+    Instant updated_at;
+    friend bool operator==(const SecretRecord&, const SecretRecord&) = default;
+};
+
 struct PutJob { JobRecord row; std::optional<JobState> was; };             // was absent = insert
 struct PutTask { TaskRecord row; std::optional<TaskState> was; };
 struct PutAttempt { AttemptRecord row; std::optional<AttemptState> was; };
@@ -240,9 +263,13 @@ struct AddIdempotency { IdempotencyRecord row; };
 struct PutDecision { DecisionRecord row; };
 struct PutToken { TokenRecord row; };
 struct PutMeta { std::string key; std::string value; };
+struct PutHostMark { HostMarkRecord row; };                                // upsert by key
+struct DropHostMark { std::string key; };
+struct PutSecret { SecretRecord row; };                                    // upsert by name
+struct DropSecret { std::string name; };
 
 using RowChange = std::variant<PutJob, PutTask, PutAttempt, PutMachine, PutReservation, PutLedger, PutCheckpoint,
                                SetCheckpointState, PruneCheckpoints, PutOutput, AddEvent, PutAlert, AddIdempotency, PutDecision,
-                               PutToken, PutMeta>;
+                               PutToken, PutMeta, PutHostMark, DropHostMark, PutSecret, DropSecret>;
 
 }  // namespace gf

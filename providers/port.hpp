@@ -39,6 +39,10 @@ struct Capabilities {
     bool listing_has_env{false};  // listings show our environment marks as well as the name
     bool per_disk_price{true};    // a stopped machine's disk is billed
     bool gpu_free_while_booting{false};  // GPUs are billed from running on, not from creation
+    bool vm{false};                // a whole machine with its own sshd, not a container: the agent runs a job's image in docker there
+    bool ssh{false};               // machines take our key and have a real sshd: a tunnel can stand in for advertise_url
+    bool bids{false};              // `raise_bid` works
+    bool charges{false};           // `charges` gives records
     bool search_per_count{false};  // each GPU count and kind costs a paced search of its own: ask for few at a time
 };
 
@@ -49,9 +53,17 @@ struct PriceRead {
     Instant at;
 };
 
+/// The provider's answers have changed their shape or their units: what is read from them may be wrong. Launching there stops
+/// until answers are whole again; destroying, reading and listing go on.
+struct Drift {
+    std::string what;    // "price_unit", "memory_unit", "type_changed", "page_token_missing", …
+    std::string detail;  // for people: which field, what was expected, what came
+};
+
 struct OfferList {
     std::vector<Offer> offers;
     std::vector<RejectedOffer> rejected;     // offers with an unusable price, memory, … and why
+    std::vector<Drift> drift{};
     std::vector<PriceRead> reads{};          // empty = everything was read when the call began
 };
 
@@ -59,6 +71,14 @@ struct RegistryLogin {
     std::string server;
     std::string username;
     Secret password;
+};
+
+/// What lets our ssh, and nobody else's, talk to a machine that boots with cloud-init: the public key that may log in, and the
+/// key pair that its sshd must show, made by us so that the first connection is already to the right machine.
+struct SshSetup {
+    std::string client_public;  // "ssh-ed25519 AAAA…", one line
+    Secret host_private;        // OpenSSH PEM
+    std::string host_public;    // one line
 };
 
 /// One create call. `tag` goes into the name or label and, where the provider has it, into the environment as
@@ -71,7 +91,8 @@ struct LaunchRequest {
     std::optional<UsdPerHour> bid;           // set exactly when offer.spot
     std::map<std::string, std::string> env;  // GPUFERRY_URL, _MACHINE, _ENROL, _PIN: nothing else travels
     std::string start_script;                // POSIX sh, at most 2,000 bytes; runs as the machine's main process
-    std::optional<RegistryLogin> registry;
+    std::optional<RegistryLogin> registry;   // never for `vm` providers: there the agent logs in
+    std::optional<SshSetup> ssh;             // where Capabilities::ssh
 };
 
 /// What came of a create call. An id can come together with an error (a bid that was too low leaves a stopped,
@@ -97,6 +118,14 @@ GF_ENUM_NAMES(Presence, {{E::booting, "booting"},
                          {E::gone, "gone"},
                          {E::unknown, "unknown"}});
 
+/// Where a machine's sshd can be reached now; may change at any restart.
+struct SshEndpoint {
+    std::string host;
+    int port{22};
+    std::string user{"root"};
+    friend bool operator==(const SshEndpoint&, const SshEndpoint&) = default;
+};
+
 /// A machine as the provider shows it. Absent = not told, never zero.
 struct ProviderMachine {
     ProviderMachineId id;
@@ -113,6 +142,9 @@ struct ProviderMachine {
     std::string host_id;
     std::optional<Instant> created_at;
     std::optional<Instant> lease_end;
+    std::string data_center;
+    std::optional<UsdPerHour> spot_floor;    // lowest bid that would win now
+    std::optional<SshEndpoint> ssh;          // absent = none yet, or none
     bool outbid{false};                      // the provider says so, or floor above our bid
 };
 
@@ -120,6 +152,24 @@ struct ProviderMachine {
 /// array or an unexpected shape is an error.
 struct Listing {
     std::vector<ProviderMachine> machines;
+    std::vector<Drift> drift{};
+};
+
+/// One line of the provider's own books.
+struct Charge {
+    ProviderMachineId machine;
+    std::string tag;  // name or label where the record has it; it may outlive the machine
+    Instant from;
+    Instant until;
+    Usd amount;       // all lines together
+};
+
+/// One thing that `check` looked at.
+struct Finding {
+    enum class Level : std::uint8_t { ok, warning, failed };
+    Level level{Level::ok};
+    std::string what;  // "key", "scope", "money", "quota", "offers", "listing", "api"
+    std::string text;  // plain words, and what to do; never a secret
 };
 
 class Provider {
@@ -140,6 +190,21 @@ class Provider {
     virtual Result<void> destroy(const ProviderMachineId& id) = 0;
     /// Prepaid money left. `not_found` where the provider has no such call.
     virtual Result<Usd> balance() = 0;
+
+    // What not every provider has: the default answer is `not_yet`, and Capabilities says so beforehand.
+
+    /// Gives the machine another name (the tag again, after somebody renamed it in a console). Idempotent.
+    virtual Result<void> rename(const ProviderMachineId& id, const std::string& name);
+    /// Sets a spot machine's bid. Idempotent.
+    virtual Result<void> raise_bid(const ProviderMachineId& id, UsdPerHour bid);
+    /// What the provider has billed for machines in [from, until). May lag by hours. Idempotent.
+    virtual Result<std::vector<Charge>> charges(Instant from, Instant until);
+    /// Read-only calls that tell whether this provider can be used: key, scope, money, quota, offers, listing. Never empty;
+    /// each failure is a finding. Takes seconds.
+    virtual std::vector<Finding> check();
+    /// Removes what this installation has made at the provider beside machines and needs no more (a registered SSH key, a stored
+    /// registry login). Called when no machine of ours is left there. Idempotent.
+    virtual Result<void> tidy();
 };
 
 }  // namespace gf

@@ -22,6 +22,7 @@ struct ProviderSetup {
         std::string api_url{"https://api.runpod.io/v2"};
         std::string graphql_url{"https://api.runpod.io/graphql"};  // empty = no balance
         std::vector<std::string> clouds{"secure", "community"};
+        bool spot{false};  // the legacy GraphQL market of interruptible pods
     };
     struct Vastai {
         Secret api_key;
@@ -35,9 +36,20 @@ struct ProviderSetup {
         int cpu_machines{1};  // CPU-only machines at a time
         std::string nvidia_smi{"nvidia-smi"};
     };
+    struct Lambda {
+        Secret api_key;
+        std::string api_url{"https://cloud.lambda.ai/api/v1"};
+    };
+    struct Vultr {
+        Secret api_key;
+        std::string api_url{"https://api.vultr.com/v2"};
+    };
     Runpod runpod;
     Vastai vastai;
+    Lambda lambda;
+    Vultr vultr;
     Local local;
+    std::string install;  // the installation's 8 characters: names what is registered at a provider beside machines
     std::filesystem::path data_dir;
     std::string version{"0.1.0"};  // for the User-Agent "gpuferry/<version>"
     HttpSettings http;             // its user_agent is overwritten

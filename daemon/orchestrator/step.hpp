@@ -24,6 +24,12 @@ class Step {
     void on(const CommandJob& e, const StoredRows& rows);
     void on(const CommandMachine& e, const StoredRows& rows);
     void on(const PutTokenCommand& e, const StoredRows& rows);
+    void on(const PutSecretCommand& e, const StoredRows& rows);
+    void on(const DropSecretCommand& e, const StoredRows& rows);
+    // bids.cpp
+    void on(const BidRaised& e, const StoredRows& rows);
+    // tunnels.cpp
+    void on(const TunnelChanged& e, const StoredRows& rows);
     // market.cpp
     void on(const OffersSeen& e, const StoredRows& rows);
     void on(const BalanceSeen& e, const StoredRows& rows);

@@ -391,6 +391,11 @@ void Runtime::release_call(Effect& effect) {
                     auto result = p.read(e.id);
                     return ReadEnded{e.machine, e.call_seq, began, clock_.now(), std::move(result)};
                 });
+            } else if constexpr (std::is_same_v<E, CallRaiseBid>) {
+                lane(e.provider, "bid", 1, [this, e](Provider& p) -> Event {
+                    const Instant began = clock_.now();
+                    return BidRaised{e.machine, e.bid, began, p.raise_bid(e.id, e.bid)};
+                });
             } else if constexpr (std::is_same_v<E, CallDestroy>) {
                 lane(e.provider, "destroy", 2, [this, e](Provider& p) -> Event {
                     const Instant began = clock_.now();

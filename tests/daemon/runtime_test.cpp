@@ -66,6 +66,9 @@ class FlakyStore final : public Store {
         Result<std::optional<IdempotencyRecord>> idempotency(const std::string& p, const std::string& k) override {
             return unless_failing(in().idempotency(p, k));
         }
+        Result<std::vector<HostMarkRecord>> host_marks() override { return in().host_marks(); }
+        Result<std::vector<SecretRecord>> secrets() override { return in().secrets(); }
+        Result<std::optional<SecretRecord>> secret(const std::string& name) override { return in().secret(name); }
         Result<std::vector<TokenRecord>> tokens() override { return in().tokens(); }
         Result<std::optional<TokenRecord>> token_by_hash(const std::string& h) override { return in().token_by_hash(h); }
         Result<std::vector<QueuedTask>> queue(const QueueCursor& c, int n, Instant at) override { return in().queue(c, n, at); }

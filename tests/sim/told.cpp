@@ -21,6 +21,10 @@ std::string told(const Event& event) {
             [](const CommandJob& e) { return "command " + std::string(text(e.verb)) + " " + e.job.get(); },
             [](const CommandMachine& e) { return "command machine " + e.machine.get(); },
             [](const PutTokenCommand& e) { return "token " + e.token.id.get(); },
+            [](const PutSecretCommand& e) { return "secret " + e.secret.name; },
+            [](const DropSecretCommand& e) { return "drop secret " + e.name; },
+            [](const BidRaised& e) { return "bid raised " + e.machine.get() + " " + outcome(e.result); },
+            [](const TunnelChanged& e) { return "tunnel of " + e.machine.get() + (e.up ? " up" : " down"); },
             [](const OffersSeen& e) { return "offers " + e.provider.get() + " " + outcome(e.result); },
             [](const ListingSeen& e) {
                 std::string line = "listing " + e.provider.get() + " " + outcome(e.result);
@@ -96,6 +100,10 @@ std::string told(const RowChange& row) {
             [](const PutDecision& c) { return "decision for " + c.row.job.get(); },
             [](const PutToken& c) { return "token " + c.row.id.get(); },
             [](const PutMeta& c) { return "meta " + c.key + "=" + c.value; },
+            [](const PutHostMark& c) { return "host " + c.row.key + " " + c.row.last; },
+            [](const DropHostMark& c) { return "host " + c.key + " forgotten"; },
+            [](const PutSecret& c) { return "secret " + c.row.name; },
+            [](const DropSecret& c) { return "secret " + c.name + " dropped"; },
         },
         row);
 }
@@ -110,6 +118,10 @@ std::string told(const Effect& effect) {
             [](const CallLaunch& e) { return "launch " + e.machine.get() + " " + e.request.offer.id; },
             [](const CallRead& e) { return "read " + e.machine.get() + " " + e.id.get(); },
             [](const CallDestroy& e) { return "destroy " + e.machine.get() + " " + e.id.get(); },
+            [](const CallRaiseBid& e) { return "raise bid of " + e.machine.get() + " to " + std::to_string(e.bid.micros); },
+            [](const CallTidy& e) { return "tidy " + e.provider.get(); },
+            [](const OpenTunnel& e) { return "open tunnel to " + e.machine.get(); },
+            [](const CloseTunnel& e) { return "close tunnel to " + e.machine.get(); },
             [](const SendToAgent& e) { return "tell agent of " + e.machine.get() + " " + std::to_string(e.message.index()); },
             [](const CloseAgent& e) { return "close agent of " + e.machine.get(); },
             [](const ReadQueue& e) { return "read queue after " + e.after.task_id; },
