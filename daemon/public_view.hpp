@@ -24,6 +24,7 @@ struct ProviderView {
     int offers{0};
     int rejected{0};
     int machines{0};
+    std::vector<Drift> drift;        // of its last answers; launches are paused while there is any
 };
 struct PublicView {
     std::vector<ProviderView> providers;

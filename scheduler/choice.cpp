@@ -15,6 +15,7 @@ constexpr std::size_t kShown = 20;
 
 struct Candidate {
     const Offer* offer{nullptr};
+    UsdPerHour ranked_at;
     UsdPerHour all_in;
     bool local{false};
 };
@@ -23,8 +24,8 @@ struct Candidate {
 /// input does not matter.
 bool before(const Candidate& a, const Candidate& b) {
     const bool a_rented = !a.local, b_rented = !b.local;
-    return std::tie(a.all_in, a_rented, a.offer->provider, a.offer->id, a.offer->spot) <
-           std::tie(b.all_in, b_rented, b.offer->provider, b.offer->id, b.offer->spot);
+    return std::tie(a.ranked_at, a_rented, a.offer->provider, a.offer->id, a.offer->spot) <
+           std::tie(b.ranked_at, b_rented, b.offer->provider, b.offer->id, b.offer->spot);
 }
 
 /// The reason of the first filter that refuses, and how many do, counted up to two.
@@ -51,6 +52,15 @@ NearMiss explain(Fit fit) {
     return {};
 }
 
+UsdPerHour handicapped(const Fit& fit) {
+    const auto dearer = static_cast<__int128>(fit.all_in.micros) * (100 + fit.standing.handicap_percent);
+    return fit.standing.handicap_percent == 0 ? fit.all_in : UsdPerHour{static_cast<std::int64_t>(dearer / 100)};
+}
+
+std::string host_note(const Offer& offer, const ChoiceWorld& world) {
+    return standing_text(standing(*world.host_marks, offer, world.now), world.now);
+}
+
 bool is_provider_reason(std::string_view reason) {
     return (reason.starts_with("provider_") && reason != "provider_excluded") ||
            reason == "agent_cannot_reach_daemon" || reason == "local_not_allowed";
@@ -62,7 +72,8 @@ std::string wait_reason(const Decision& decision, const std::set<std::string>& s
     if (sole_reasons.contains("quota_machines") || sole_reasons.contains("quota_usd_per_hour"))
         return "quota";
     if (sole_reasons.contains("balance")) return "balance";
-    if (sole_reasons.contains("offer_cooling_down")) return "cooling_down";
+    if (sole_reasons.contains("offer_cooling_down") || sole_reasons.contains("bad_host")) return "cooling_down";
+    if (sole_reasons.contains("host_reputation")) return "host_reputation";
     if (sole_reasons.contains("max_price")) return "max_price";
     const bool all_providers =
         std::ranges::all_of(decision.refused, [](const auto& r) { return is_provider_reason(r.first); });
@@ -80,7 +91,7 @@ Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Off
         ++decision.considered;
         const Fit fit = make_fit(spec, task, offer, world);
         auto refused = refused_by(fit);
-        const Candidate candidate{&offer, fit.all_in, fit.local};
+        const Candidate candidate{&offer, handicapped(fit), fit.all_in, fit.local};
         if (refused.count == 0) fitting.push_back(candidate);
         if (refused.count == 1) {
             near.push_back(candidate);
@@ -93,7 +104,8 @@ Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Off
     fitting.resize(std::min(fitting.size(), kShown));
     near.resize(std::min(near.size(), kShown));
     for (const auto& c : fitting)
-        decision.ranked.push_back({*c.offer, c.all_in, price_lines(spec, *c.offer)});
+        decision.ranked.push_back({*c.offer, c.all_in, price_lines(spec, *c.offer), c.ranked_at,
+                                   c.ranked_at == c.all_in ? std::string() : host_note(*c.offer, world)});
     for (const auto& c : near) decision.near_misses.push_back(explain(make_fit(spec, task, *c.offer, world)));
     if (decision.ranked.empty())
         decision.wait_reason = wait_reason(decision, sole_reasons);

@@ -4,6 +4,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -14,6 +15,7 @@
 #include "model/offer.hpp"
 #include "model/records.hpp"
 #include "scheduler/gpu_names.hpp"
+#include "scheduler/reputation.hpp"
 
 namespace gf {
 
@@ -31,6 +33,8 @@ struct ChoiceWorld {
     std::map<std::string, std::string> cooled_offers;
     /// Hosts remembered as bad: "provider/host id" -> reason.
     std::map<std::string, std::string> bad_hosts;
+    /// What is remembered of hosts, owners and data centres; null = nothing.
+    std::shared_ptr<const HostMarks> host_marks;
     /// Money that is left per prepaid provider; absent = not known.
     std::map<std::string, Usd> balances;
     /// Offers that live machines hold already: "provider/offer id".
@@ -57,6 +61,8 @@ struct RankedOffer {
     Offer offer;
     UsdPerHour all_in;  // sum of the lines
     std::vector<PriceLine> lines;
+    UsdPerHour ranked_at;   // all_in, made dearer by what is remembered of the host
+    std::string host_note;  // why, for people; empty = nothing is
 };
 
 struct NearMiss {
@@ -73,13 +79,13 @@ struct Decision {
     std::vector<NearMiss> near_misses;   // failed by exactly one filter, cheapest first, at most 20
     int considered{0};
     /// When nothing is chosen: "no_offers" (none was shown), "no_provider" (every offer's provider is paused
-    /// or out of reach), "quota", "balance", "cooling_down", "max_price" (an offer failed this filter only),
-    /// "no_offer_fits".
+    /// or out of reach), "quota", "balance", "cooling_down", "host_reputation", "max_price" (an offer failed this filter only),
+    /// "no_offer_fits". The core's own: "secret_missing", when nothing was looked at for want of a secret.
     std::string wait_reason;
 };
 
-/// The filters and their reasons are in scheduler/filters.hpp. Filters and ranks by all-in price per hour; at
-/// equal price the local machine comes first, then provider and offer id order. `task.vram_above`, `task.ran`
+/// The filters and their reasons are in scheduler/filters.hpp. Filters and ranks by all-in price per hour,
+/// raised by the handicap of a host of bad repute; at equal price the local machine comes first, then provider and offer id order. `task.vram_above`, `task.ran`
 /// and the spec decide what fits. Deterministic, whatever the order of `offers`. Never blocks or throws.
 [[nodiscard]] Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Offer> offers,
                               const ChoiceWorld& world);

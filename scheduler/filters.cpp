@@ -285,6 +285,17 @@ Verdict reliability(const Fit& fit) {
     return at_least(fit, "reliability", fit.offer.reliability, fit.spec.resources.reliability, plain);
 }
 
+/// Whoever owns a host can read all that runs on it, so what is secret goes only to the provider's own machines and to those
+/// that it has vetted, unless the job says otherwise.
+Verdict secrets_host(const Fit& fit) {
+    const bool has_secrets = !fit.spec.secrets.empty() || fit.spec.image_auth.has_value();
+    if (!has_secrets || fit.spec.secrets_on_any || fit.local || fit.offer.verified.value_or(false)) return std::nullopt;
+    if (!fit.offer.verified)
+        return refuse(fit, "verified_unknown", [] { return "whether the host is vetted is not told, and the job has secrets"; });
+    return refuse(fit, "host_not_verified",
+                  [] { return "the job has secrets, and secrets_on is verified: the host is not vetted"; });
+}
+
 Verdict inet_down(const Fit& fit) {
     return at_least(fit, "inet_down", fit.offer.inet_down_mbps, fit.spec.resources.inet_down_mbps,
                     [](double v) { return plain(v) + " Mbps"; });
@@ -320,6 +331,11 @@ Verdict host(const Fit& fit) {
     const auto found = fit.world.bad_hosts.find(fit.offer.provider.get() + "/" + fit.offer.host_id);
     if (found == fit.world.bad_hosts.end()) return std::nullopt;
     return refuse(fit, "bad_host", [&] { return "host " + fit.offer.host_id + ": " + found->second; });
+}
+
+Verdict host_reputation(const Fit& fit) {
+    if (!fit.standing.out_until) return std::nullopt;
+    return refuse(fit, "host_reputation", [&] { return standing_text(fit.standing, fit.world.now); });
 }
 
 Verdict taken(const Fit& fit) {
@@ -375,11 +391,13 @@ constexpr auto kFilters = std::to_array<Filter>({provider_wanted,
                                                  driver,
                                                  region,
                                                  reliability,
+                                                 secrets_host,
                                                  inet_down,
                                                  lease,
                                                  in_stock,
                                                  cooled,
                                                  host,
+                                                 host_reputation,
                                                  taken,
                                                  max_price,
                                                  balance,
@@ -400,6 +418,7 @@ Fit make_fit(const JobSpec& spec, const TaskRecord& task, const Offer& offer, co
             .card = nullptr,
             .vram = offer.gpu.memory,
             .all_in = {},
+            .standing = {},
             .local = offer.provider.get() == kLocal,
             .explain = false};
     if (world.gpus != nullptr && !offer.gpu.canonical.empty())
@@ -408,6 +427,7 @@ Fit make_fit(const JobSpec& spec, const TaskRecord& task, const Offer& offer, co
     if (!fit.vram && fit.card != nullptr)
         fit.vram = fit.card->reported ? fit.card->reported : std::optional(Bytes{fit.card->class_gb * kGiB});
     fit.all_in = offer.gpu_rate + disk_rate(offer, disk_gb(spec));
+    if (world.host_marks && !fit.local) fit.standing = standing(*world.host_marks, offer, world.now);
     return fit;
 }
 

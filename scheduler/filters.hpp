@@ -16,6 +16,7 @@
 //   are refused: paying for a GPU that the job says it does not use would be a surprise.
 // * `gpus` is exact for rented machines (the rest would be paid for), a minimum for the local one.
 // * Disk: an unknown maximum does not refuse, because every job needs some disk and the create call settles it.
+// * A job with secrets or a registry login takes only hosts that are known to be verified, unless secrets_on is any.
 // * The local machine is not asked for spot, region or reliability: it is the user's own.
 #pragma once
 #include <chrono>
@@ -42,6 +43,7 @@ struct Fit {
     const GpuCard* card{nullptr};  // of the offer; null = the table does not know it
     std::optional<Bytes> vram;     // per GPU: as reported, else as the table says; absent = unknown
     UsdPerHour all_in;
+    Standing standing;  // what is remembered of the host
     bool local{false};
     bool explain{false};  // fill in Refusal::detail
 };

@@ -158,6 +158,8 @@ Json provider_view(const ProviderView& provider) {
     out["machines"] = provider.machines;
     out["spot"] = provider.capabilities.spot;
     out["local"] = provider.capabilities.is_local;
+    out["drift"] = Json::array();
+    for (const auto& drift : provider.drift) out["drift"].push_back({{"what", drift.what}, {"detail", drift.detail}});
     return out;
 }
 

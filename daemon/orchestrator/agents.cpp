@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "daemon/orchestrator/step.hpp"
-#include "scheduler/filters.hpp"
+#include "model/image_name.hpp"
 
 namespace gf {
 namespace ap = agent_protocol;
@@ -14,12 +14,6 @@ template <class... Ts>
 struct overloaded : Ts... {
     using Ts::operator()...;
 };
-
-/// What was offered may be the marketing class (RunPod tells 48 GiB for an A40, which reports 46,068 MiB): the same share of it as
-/// where offers are filtered.
-bool memory_as_offered(Bytes offered, std::int64_t found) {
-    return static_cast<double>(found) >= kClassShare * static_cast<double>(offered.count);
-}
 
 /// Main memory as the machine check noted it.
 std::optional<Bytes> memory_found(const std::string& agent_detail) {
@@ -46,6 +40,8 @@ void Step::on(const AgentConnected& e, const StoredRows&) {
         machine.row.seen_at = machine.seen_saved = now_;
         machine.row.boot_id = e.boot_id;
         machine.checked = false;
+        machine.rate_told = false;
+        machine.lease_waits = false;
         machine.first_hello = now_;
         save(machine);
         const bool had_lease = machine.row.state == MachineState::busy || machine.row.state == MachineState::draining;
@@ -53,6 +49,7 @@ void Step::on(const AgentConnected& e, const StoredRows&) {
             // The container restarted under a lease: whatever ran or was being prepared there is over.
             LiveTask& task = *task_of(machine);
             const Cause cause = task.attempt->state == AttemptState::running ? Cause::host_fault : Cause::start_timeout;
+            mark_loss(machine, false, "the container restarted");
             end_attempt(task, cause, "the container restarted");
             if (LiveJob* job = job_of(task)) recover(*job, task, cause, "the container restarted");
             release_machine(machine, "restarted", false);
@@ -122,31 +119,6 @@ void Step::on(const AgentSaid& e, const StoredRows&) {
     if (e.message.seq > 0) effect(SendToAgent{id, ap::Ack{e.message.seq}});
 }
 
-std::string Step::check_machine(const LiveMachine& machine, const JobSpec* spec, const ap::MachineReport& report) {
-    const Offer& offer = machine.row.offer;
-    const LiveProvider* from = provider(machine.row.provider);
-    const bool local = from && from->capabilities.is_local;
-    if (report.workspace.empty()) return "unwritable: no writable folder for the job";
-    if (report.arch != offer.arch) return "architecture is " + report.arch + ", offered " + offer.arch;
-    if (offer.gpu_count > 0) {
-        if (static_cast<int>(report.gpus.size()) < offer.gpu_count)
-            return std::to_string(report.gpus.size()) + " GPUs, offered " + std::to_string(offer.gpu_count);
-        for (const auto& gpu : report.gpus)
-            if (offer.gpu.memory && !memory_as_offered(*offer.gpu.memory, gpu.memory_bytes))
-                return gpu.name + " has " + std::to_string(gpu.memory_bytes / kMiB) + " MiB, offered " +
-                       std::to_string(offer.gpu.memory->count / kMiB) + " MiB";
-        const bool wanted = spec && !spec->resources.cpu_only && !w_.settings.cuda_probe_off;
-        const bool missing = report.cuda_probe == "no_loader" || report.cuda_probe == "no_libcuda" || report.cuda_probe == "not_run";
-        if (wanted && report.cuda_probe != "ok" && (!missing || w_.settings.cuda_probe_required))
-            return "CUDA does not initialise: " + report.cuda_probe;
-        if (wanted && report.cuda_probe == "ok" && report.cuda_devices < offer.gpu_count)
-            return "CUDA sees " + std::to_string(report.cuda_devices) + " devices, offered " + std::to_string(offer.gpu_count);
-    }
-    if (!local && report.disk_free > 0 && spec && report.disk_free < spec->resources.disk.count * 8 / 10)
-        return bytes_text(Bytes{report.disk_free}) + " of disk free, asked for " + bytes_text(spec->resources.disk);
-    return {};
-}
-
 void Step::hello(LiveMachine& machine, const ap::Hello& m) {
     LiveTask* task = holds_current(machine) ? task_of(machine) : nullptr;
     LiveJob* job = task ? job_of(*task) : nullptr;
@@ -162,14 +134,14 @@ void Step::hello(LiveMachine& machine, const ap::Hello& m) {
                  .state = trouble.empty() ? "ok" : "failed", .reason = trouble.empty() ? "as_offered" : "worse_than_offered",
                  .detail = trouble.empty() ? machine.row.agent_detail : trouble});
         if (!trouble.empty()) {
-            cool(machine.row.offer, "machine_check", true);
-            destroy(machine, "machine_check", trouble);
-            if (task && job) {
-                end_attempt(*task, Cause::start_timeout, "machine check: " + trouble);
-                recover(*job, *task, Cause::start_timeout, "machine check: " + trouble);
-            }
+            // Back without its GPUs, say, but with the only copy of what it worked on: it may still hand that in, and is used for
+            // nothing else. `not_started_in_time` ends the wait.
+            if (may_hold_work(machine)) return save(machine);
+            worse_than_offered(machine, "machine_check", "machine check: " + trouble);
             return;
         }
+        mark_start(machine);
+        create_worked(machine);
         machine.checked = true;
         save(machine);
     }
@@ -195,7 +167,7 @@ void Step::hello(LiveMachine& machine, const ap::Hello& m) {
     // Without its spec nothing can be leased; what runs already runs on, and `drive_task` ends what has not begun.
     if (!job || !job->spec) return;
     // An attempt that has exited there is told by its own message; everything else gets the lease (again).
-    if (m.attempt != task->attempt->id.get() || m.attempt_state != "exited") lease(machine);
+    if (m.attempt != task->attempt->id.get() || m.attempt_state != "exited") lease_when_billed(machine, m.attempt == task->attempt->id.get());
 }
 
 void Step::heard(LiveMachine& machine) {
@@ -220,11 +192,23 @@ void Step::agent_is_there(LiveMachine& machine) {
     move(machine, MachineState::ready, "agent_enrolled");
 }
 
-void Step::lease(LiveMachine& machine) {
+void Step::lease(LiveMachine& machine, bool held) {
     LiveTask& task = *task_of(machine);
     LiveJob* job = job_of(task);
     GF_ASSERT(job != nullptr && job->spec != nullptr && task.attempt.has_value());
     const JobSpec& spec = *job->spec;
+    if (const std::string trouble = held ? std::string() : secrets_trouble(spec); !trouble.empty()) {
+        // It was taken away after the rent: nothing can be run here, and nobody pays for the wait.
+        const bool ran = task.attempt->state == AttemptState::running;
+        if (ran) {
+            end_attempt(task, Cause::host_fault, "the agent has lost the attempt; " + trouble);
+            recover(*job, task, Cause::host_fault, trouble);
+        } else {
+            give_back(task, "secret_missing", trouble);
+        }
+        release_machine(machine, "secret_missing", false);
+        return;
+    }
     if (machine.row.state == MachineState::ready) {
         machine.row.idle_since.reset();
         move(machine, MachineState::busy, "leased");
@@ -246,9 +230,21 @@ void Step::lease(LiveMachine& machine) {
     }
     const std::int64_t reserved_end =
         spec.limits.duration && machine.reservation ? std::max<std::int64_t>(1, wire(machine.reservation->until - now_)) : 0;
+    const LiveProvider* from = provider(machine.row.provider);
+    const bool vm = from && from->capabilities.vm;
+    // Names only; the runtime puts the values in when the message leaves.
+    std::map<std::string, std::string> secret_env;
+    std::optional<ap::RegistryAccess> registry;
+    if (!held) {
+        for (const std::string& name : spec.secrets) secret_env.emplace(name, std::string());
+        if (vm && !spec.image.empty() && spec.image_auth)
+            registry = ap::RegistryAccess{.server = registry_of(spec.image), .username = spec.image_auth->username, .password = {}};
+    }
     send(machine, ap::Lease{.attempt = task.attempt->id.get(), .number = task.attempt->number, .job = job->row.id.get(),
                             .task = task.row.id.get(), .task_index = task.row.index, .task_count = 1, .image = spec.image,
-                            .run = spec.run, .env = spec.env, .secret_env = {}, .user = spec.user,
+                            .container = vm && !spec.image.empty(), .registry = std::move(registry),
+                            .shm_bytes = vm && spec.resources.shm ? spec.resources.shm->count : 0,
+                            .run = spec.run, .env = spec.env, .secret_env = std::move(secret_env), .user = spec.user,
                             .keep_entrypoint = spec.keep_entrypoint, .code_sha256 = spec.code_sha256,
                             .checkpoint = checkpoint,
                             .checkpoint_every_ms = std::max<std::int64_t>(
@@ -262,6 +258,9 @@ void Step::lease(LiveMachine& machine) {
 void Step::exited(LiveMachine& machine, LiveTask& task, const ap::Exited& m) {
     LiveJob* job = job_of(task);
     GF_ASSERT(job != nullptr);
+    constexpr Millis kGoodRun = std::chrono::minutes{10};
+    if (m.reason.empty() && !m.host_oom && task.attempt->started_at && now_ - *task.attempt->started_at >= kGoodRun)
+        mark_host(machine, HostEvent::good_run, {});
     task.attempt->exit_code = m.exit_code;
     task.attempt->exit_signal = m.signal;
     const auto& ok_codes = job->spec ? job->spec->success_exit : std::vector<int>{0};
@@ -322,7 +321,12 @@ void Step::exited(LiveMachine& machine, LiveTask& task, const ap::Exited& m) {
         if (!had) had = memory_found(machine.row.agent_detail);
         task.row.memory_above = std::max(task.row.memory_above, had);
     }
-    if (!machine_is_fine) cool(machine.row.offer, m.reason, true);
+    if (!machine_is_fine) {
+        const bool by_market = m.reason == "notice" && machine.row.offer.spot;
+        if (cause == Cause::start_timeout) mark_host(machine, HostEvent::check_failure, m.reason + ": " + detail);
+        else mark_loss(machine, by_market, m.reason + ": " + detail);
+        cool(machine.row.offer, m.reason, true);
+    }
     end_attempt(task, cause, detail);
     recover(*job, task, cause, detail);
     // A machine that is too small for the retry is no use to it; others go on with the next job at most.

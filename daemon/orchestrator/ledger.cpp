@@ -3,12 +3,19 @@
 #include <algorithm>
 
 #include "daemon/orchestrator/step.hpp"
+#include "scheduler/billing.hpp"
 
 namespace gf {
 namespace {
 
 UsdPerHour rate_of(const LiveMachine& machine) {
     return machine.ledger ? machine.ledger->gpu_rate + machine.ledger->disk_rate : machine.row.offer.gpu_rate;
+}
+
+/// What may be billed of a machine that is held this long, now or with more time added later: the minimum, and one step more
+/// where a step is more than the poll that sees the end.
+Millis with_steps(const Offer& offer, Millis held) {
+    return std::max(held, offer.billing_minimum) + (offer.billing_step > Seconds{1} ? offer.billing_step : Millis{0});
 }
 
 }  // namespace
@@ -32,6 +39,7 @@ void Step::open_ledger(LiveMachine& machine, Instant from, UsdPerHour gpu, UsdPe
         if (const LiveJob* job = job_of(*task)) machine.ledger->project = job->row.project;
     if (machine.ledger->project.empty() && machine.reservation) machine.ledger->project = machine.reservation->project;
     out_.rows.push_back(PutLedger{*machine.ledger});
+    if (gpu.micros > 0 && !machine.billed_from) machine.billed_from = from;
     machine.row.rate = gpu + disk;
 }
 
@@ -62,20 +70,28 @@ void Step::close_ledger(LiveMachine& machine, Instant at) {
     machine.ledger.reset();
 }
 
+void Step::end_ledger(LiveMachine& machine, Instant at) {
+    // The last interval takes the rounding, so that a sum over intervals is the bill, whoever sums and over whatever period.
+    // What bills nothing any more (or yet) has nothing to round.
+    if (machine.ledger && machine.billed_from && machine.ledger->gpu_rate.micros > 0)
+        at = std::max(at, *machine.billed_from + billed_time(machine.row.offer, at - *machine.billed_from));
+    close_ledger(machine, at);
+}
+
 void Step::reserve(LiveMachine& machine, const JobSpec& spec, const LiveTask& task) {
     const Offer& offer = machine.row.offer;
     const UsdPerHour rate = offer.gpu_rate + disk_rate(offer, disk_gb(spec));
     Millis permitted = w_.settings.reservation;
     if (spec.limits.duration) permitted = std::max(Millis{0}, *spec.limits.duration - task.row.ran);
     machine.reservation = ReservationRecord{.machine = machine.row.id, .job = machine.row.job,
-                                            .project = spec.project, .amount = cost(rate, permitted + tail(spec)),
+                                            .project = spec.project, .amount = cost(rate, with_steps(offer, permitted + tail(spec))),
                                             .from = now_, .until = now_ + permitted, .released_at = {}};
     out_.rows.push_back(PutReservation{*machine.reservation});
 }
 
 void Step::reserve_rolling(LiveMachine& machine) {
     machine.reservation = ReservationRecord{.machine = machine.row.id, .job = machine.row.job, .project = {},
-                                            .amount = cost(rate_of(machine), w_.settings.reservation + w_.settings.destroy_allowance),
+                                            .amount = cost(rate_of(machine), with_steps(machine.row.offer, w_.settings.reservation + w_.settings.destroy_allowance)),
                                             .from = now_, .until = now_ + w_.settings.reservation, .released_at = {}};
     out_.rows.push_back(PutReservation{*machine.reservation});
 }

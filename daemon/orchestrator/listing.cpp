@@ -48,6 +48,14 @@ void Step::listing_failed(LiveProvider& from, const Error& error) {
               nullptr, from.name);
 }
 
+bool Step::may_have_moved(const LiveMachine& machine, const Listing& listing) {
+    const MachineRecord& row = machine.row;
+    if (machine.not_moved || row.state == MachineState::gone || row.state == MachineState::requested ||
+        row.state == MachineState::unknown)
+        return false;
+    return std::ranges::none_of(listing.machines, [&](const auto& m) { return m.id == row.provider_id; });
+}
+
 bool Step::compare_listing(LiveProvider& from, const ListingSeen& e, bool& alone) {
     bool trusted = true;
     alone = true;
@@ -103,6 +111,12 @@ LiveMachine& Step::found_machine(const ProviderMachine& seen, LiveProvider& from
     if (seen.gpu) row.offer.gpu = *seen.gpu;
     row.offer.region = seen.region;
     row.offer.host_id = seen.host_id;
+    row.offer.data_center = seen.data_center;
+    // Steps of a bill are the provider's, not the offer's.
+    if (!from.offers.empty()) {
+        row.offer.billing_step = from.offers.front().billing_step;
+        row.offer.billing_minimum = from.offers.front().billing_minimum;
+    }
     if (seen.gpu_rate) row.offer.gpu_rate = *seen.gpu_rate;
     auto& machine = w_.machines[row.id];
     machine.row = std::move(row);
@@ -222,16 +236,28 @@ void Step::on(const ListingSeen& e, const StoredRows& rows) {
     clear_alert("listing_failed/" + from->name.get());
 
     bool alone = true;
-    const bool trusted = compare_listing(*from, e, alone);
+    const bool drifted = !e.result->drift.empty();
+    take_drift(*from, from->listing_drift, e.result->drift, true);
+    // What an answer of an odd shape leaves out proves nothing; what it shows is there.
+    const bool trusted = compare_listing(*from, e, alone) && !drifted;
     if (trusted && from->not_trusted) {
         from->not_trusted = false;
         clear_alert("listing/" + from->name.get());
         w_.queue_dirty = true;
     }
     std::set<MachineId> seen_rows;
-    for (const ProviderMachine& seen : e.result->machines) {
+    for (const ProviderMachine& told : e.result->machines) {
+        const ProviderMachine seen = drifted ? without_money(told) : told;
         LiveMachine* machine = live_match(seen, from->name);
         if (!machine || (!machine->row.provider_id.empty() && machine->row.provider_id != seen.id)) {
+            if (machine && may_have_moved(*machine, *e.result)) {
+                // Either it was moved under a new id, or it is a second machine and the listing lacks the first: a read of
+                // the id that we know tells which.
+                machine->moved_to = seen.id;
+                machine->moved_at = e.began;
+                call_read(*machine);
+                continue;
+            }
             unlisted_row(seen, *from, e.began, rows);
             continue;
         }

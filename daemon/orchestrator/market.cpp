@@ -57,12 +57,52 @@ void Step::on(const OffersSeen& e, const StoredRows&) {
     }
     p->offers_failures = 0;
     p->offers_error.clear();
+    // One clean piece of a market that is searched piece by piece says nothing unless there was something in it to look at.
+    const bool whole = !p->capabilities.search_per_count || !e.result->offers.empty() || !e.result->rejected.empty();
+    take_drift(*p, p->offers_drift, e.result->drift, whole);
     take_offers(*p, *e.result, e.began);
     p->offers_next = now_ + w_.settings.offers;
     // Refusals are forgotten when their time is over; the maps stay as small as the market.
     std::erase_if(w_.cooled_offers, [&](const auto& entry) { return entry.second.first <= now_; });
     std::erase_if(w_.bad_hosts, [&](const auto& entry) { return entry.second.first <= now_; });
     look_at_queue_now();
+}
+
+void Step::take_drift(LiveProvider& p, std::vector<Drift>& kept, const std::vector<Drift>& seen, bool whole) {
+    if (seen.empty() && !whole) return;
+    constexpr std::size_t kKept = 8;  // for people; one is enough to stop
+    kept.assign(seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>(std::min(seen.size(), kKept)));
+    const std::string key = "drift/" + p.name.get();
+    if (p.offers_drift.empty() && p.listing_drift.empty()) {
+        if (w_.open_alerts.contains(key)) {
+            history({.at = now_, .kind = "provider_resumed", .reason = "drift", .detail = p.name.get()});
+            w_.queue_dirty = true;
+        }
+        return clear_alert(key);
+    }
+    if (w_.open_alerts.contains(key)) return;
+    std::string what;
+    for (const auto* list : {&p.offers_drift, &p.listing_drift})
+        for (const Drift& d : *list) what += (what.empty() ? "" : "; ") + d.what + (d.detail.empty() ? "" : ": " + d.detail);
+    alert("provider_drift", "critical", key,
+          p.name.get() + " answers in another shape or in other units than it did (" + what +
+              "); no launches there until its answers are whole again, running jobs and destroys go on",
+          nullptr, p.name);
+}
+
+void Step::drive_tidy(LiveProvider& p, bool machines_here) {
+    // A while after the last machine, so that a pause between two jobs costs no calls; once after each start of the daemon too.
+    constexpr Millis kTidyAfter = std::chrono::minutes{10};
+    if (machines_here) {
+        p.empty_since.reset();
+        p.tidied = false;
+        return;
+    }
+    if (p.tidied || p.capabilities.is_local || !p.listing_at || !p.listing_error.empty()) return;
+    if (!p.empty_since) p.empty_since = now_;
+    if (now_ - *p.empty_since < kTidyAfter) return;
+    p.tidied = true;
+    effect(CallTidy{p.name});
 }
 
 void Step::on(const BalanceSeen& e, const StoredRows&) {
@@ -99,6 +139,8 @@ void Step::drive_provider(LiveProvider& p) {
     }
     for (const auto& [id, machine] : w_.machines)
         machines_here = machines_here || (machine.row.provider == p.name && machine.row.state != MachineState::gone);
+
+    drive_tidy(p, machines_here);
 
     // A market that is searched piece by piece is swept in turn for those who look at it (`plan`, the list of offers): while
     // nothing waits and once everything was seen, rarely, since a job that comes meanwhile waits for the piece to end. One

@@ -1,5 +1,6 @@
 // What a provider's record of one machine means for us. The provider's own state decides; "unknown" changes nothing.
 #include <algorithm>
+#include <utility>
 
 #include "daemon/orchestrator/step.hpp"
 
@@ -8,8 +9,6 @@ namespace {
 
 /// How long an accepted destroy may take to show before it is asked for again (Vast: a few seconds, providers/vastai.md 8).
 constexpr Millis kDestroyShows = Seconds{15};
-/// Rounding room between the offer's rate and the billed one.
-constexpr std::int64_t kRateSlackPercent = 5;
 
 bool has_id(MachineState s) { return s != MachineState::requested && s != MachineState::unknown; }
 
@@ -29,13 +28,14 @@ void Step::bill_to_last_sight(LiveMachine& machine) {
     const Instant last = std::clamp(machine.row.seen_at.value_or(now_), machine.ledger->from, std::max(machine.ledger->from, now_));
     // Within a few looks the difference is a rounding; beyond (we were away, or the provider was) it is a span without a rate,
     // which marks the cost as "at least".
-    if (now_ - last < 3 * w_.settings.sweep) return close_ledger(machine, last);
+    if (now_ - last < 3 * w_.settings.sweep) return end_ledger(machine, last);
     open_ledger(machine, last, UsdPerHour{0}, UsdPerHour{0}, false);
 }
 
 void Step::observe(LiveMachine& machine, const ProviderMachine& seen, Instant began, bool by_read) {
     if (seen.presence == Presence::gone) {
         if (!by_read) return;  // listings show what is there; only a read by id proves absence
+        if (!machine.moved_to.empty()) return follow(machine);
         if (!machine.row.read_alive && now_ - machine.row.call_ended.value_or(machine.row.created_at) < w_.settings.start) {
             // Read-after-create lag: an id never yet seen alive is not gone yet. Destroy again in a while if it is to go.
             if (machine.row.state == MachineState::destroying) {
@@ -54,6 +54,8 @@ void Step::observe(LiveMachine& machine, const ProviderMachine& seen, Instant be
             const Cause cause = spot ? Cause::spot_lost : started ? Cause::host_fault : Cause::start_timeout;
             const std::string_view detail = machine.row.read_alive ? "the provider no longer has the machine"
                                                                    : "the machine never appeared at the provider";
+            if (machine.row.read_alive) mark_loss(machine, spot, detail);
+            else create_failed(machine, detail);
             end_attempt(task, cause, detail);
             if (LiveJob* job = job_of(task)) recover(*job, task, cause, detail);
         }
@@ -68,9 +70,18 @@ void Step::observe(LiveMachine& machine, const ProviderMachine& seen, Instant be
                        seen.presence == Presence::stopped || seen.presence == Presence::failed;
     const bool first_sight = alive && !machine.row.read_alive;
     if (alive) machine.row.read_alive = true;
+    if (alive && by_read && !machine.moved_to.empty()) {
+        // It is there under its own id too: what the listing showed is a second machine.
+        machine.moved_to = ProviderMachineId{};
+        machine.not_moved = true;
+    }
+    // Where a provider tells its host only of a machine, not of an offer, that is what is remembered.
+    if (alive && machine.row.offer.host_id.empty()) machine.row.offer.host_id = seen.host_id;
+    if (alive && machine.row.offer.data_center.empty()) machine.row.offer.data_center = seen.data_center;
     if (first_sight && has_id(machine.row.state)) save(machine);
     if (alive) seen_alive(machine, began);
     if (alive) rate_seen(machine, seen, now_);
+    if (seen.presence == Presence::running && seen.gpu_rate) machine.rate_told = true;
 
     switch (machine.row.state) {
         case MachineState::destroying:
@@ -96,9 +107,11 @@ void Step::observe(LiveMachine& machine, const ProviderMachine& seen, Instant be
         case MachineState::unknown:
             return;  // `resolve_unknown` and the call's own answer decide
         case MachineState::interrupted:
+            consider_bid(machine, seen);
             if (seen.presence == Presence::running || seen.presence == Presence::booting) {
                 move(machine, MachineState::booting, "back_from_interruption");
                 machine.checked = false;
+                machine.rate_told = false;
                 machine.first_hello.reset();
                 machine.last_heard = now_;
                 machine.back_at = now_;
@@ -119,19 +132,28 @@ void Step::observe(LiveMachine& machine, const ProviderMachine& seen, Instant be
     }
     if (by_read && seen.presence == Presence::running && machine.unreachable)
         machine.next_call = now_ + w_.settings.silence;  // it runs, its agent is silent: ask rarely
-    // A dearer machine than was offered is given back. Local machines cost what the configuration says.
-    const UsdPerHour agreed = machine.row.offer.gpu_rate;
-    if (seen.presence == Presence::running && seen.gpu_rate &&
-        seen.gpu_rate->micros > agreed.micros + agreed.micros * kRateSlackPercent / 100 && holds_current(machine) &&
-        task_of(machine)->attempt->state == AttemptState::leased) {
-        LiveTask& task = *task_of(machine);
-        const std::string detail = "billed $" + dollars(*seen.gpu_rate) + "/h for the GPUs, offered at $" + dollars(agreed) + "/h";
-        alert("billed_rate_over_offer", "warning", "rate/" + machine.row.id.get(), detail, &machine);
-        cool(machine.row.offer, "billed_rate_over_offer", true);
-        destroy(machine, "billed_rate_over_offer", detail);
-        end_attempt(task, Cause::start_timeout, detail);
-        if (LiveJob* job = job_of(task)) recover(*job, task, Cause::start_timeout, detail);
-    }
+    // A dearer machine than was offered is given back, and one that lost its GPUs in a restart (RunPod: billed at the CPU rate,
+    // runs on without them).
+    if (rate_over(machine, seen)) return;
+    const Offer& offer = machine.row.offer;
+    if (seen.presence == Presence::running && seen.gpu_count && *seen.gpu_count < offer.gpu_count && !may_hold_work(machine))
+        return worse_than_offered(machine, "gpus_missing", "the provider shows " + std::to_string(*seen.gpu_count) +
+                                                               " GPUs, offered " + std::to_string(offer.gpu_count));
+    consider_bid(machine, seen);
+}
+
+void Step::follow(LiveMachine& machine) {
+    const std::string from = machine.row.provider_id.get();
+    machine.row.provider_id = std::exchange(machine.moved_to, ProviderMachineId{});
+    machine.moved_at.reset();
+    machine.missed = false;
+    machine.last_destroy = Instant{};
+    machine.next_call = now_;
+    save(machine);
+    history({.at = now_, .kind = "machine_moved", .job = machine.row.job, .task = machine.row.task, .attempt = machine.row.attempt,
+             .machine = machine.row.id, .reason = "new_provider_id", .detail = from + " is now " + machine.row.provider_id.get()});
+    note("info", "machine moved machine=" + machine.row.id.get() + " provider=" + machine.row.provider.get() + " from=" + from +
+                     " to=" + machine.row.provider_id.get());
 }
 
 void Step::observe_stopped(LiveMachine& machine, const ProviderMachine& seen) {
@@ -150,6 +172,7 @@ void Step::observe_stopped(LiveMachine& machine, const ProviderMachine& seen) {
                                         w_.settings.patience > Millis{0};
         // A slice that was just taken from us is not to be had again; the market read that we rent from may still show it.
         if (machine.row.offer.exclusive) cool(machine.row.offer, "spot_lost", false);
+        mark_loss(machine, true, detail);
         move(machine, MachineState::interrupted, "spot_lost", detail);
         effect(CloseAgent{machine.row.id});
         machine.connected = false;
@@ -162,12 +185,19 @@ void Step::observe_stopped(LiveMachine& machine, const ProviderMachine& seen) {
             task->row.not_before = now_ + w_.settings.patience;
             save(*task);
             save(machine);
+            consider_bid(machine, seen);
         }
         return;
     }
     // On-demand and not by our order: host stop, crash, or no money. The balance tells the last apart.
     const LiveProvider* from = provider(machine.row.provider);
     const bool no_money = from && from->balance && from->balance->micros <= 0;
+    if (!no_money && !started && !machine.row.ready_at) {
+        mark_host(machine, HostEvent::boot_failure, detail);
+        create_failed(machine, detail);
+    } else if (!no_money) {
+        mark_loss(machine, false, detail);
+    }
     cool(machine.row.offer, "stopped_by_itself", !no_money);
     destroy(machine, no_money ? "no_money" : "stopped_by_itself", detail);
     if (no_money) {

@@ -6,6 +6,22 @@
 
 namespace gf {
 
+namespace {
+
+/// Where the bill of a machine began, as far as its rows still tell: the last interval, and when it was made or came up.
+std::optional<Instant> billed_from(const World& w, const LiveMachine& machine) {
+    const LedgerRecord& last = *machine.ledger;
+    if (last.gpu_rate.micros <= 0) return std::nullopt;
+    const auto from = w.providers.find(machine.row.provider.get());
+    const bool free_boot = from != w.providers.end() && from->second.capabilities.gpu_free_while_booting;
+    // Intervals one and two of a machine that boots for nothing are the boot and the first one that costs.
+    if (last.number == 1 || (free_boot && last.number == 2)) return last.from;
+    const Instant then = free_boot ? machine.row.ready_at.value_or(last.from) : machine.row.call_began.value_or(machine.row.created_at);
+    return std::min(then, last.from);
+}
+
+}  // namespace
+
 Orchestrator::Orchestrator(CoreSettings settings, std::vector<ProviderInfo> providers, std::uint64_t seed,
                            const LiveRows& live, std::map<JobId, std::shared_ptr<const JobSpec>> specs, Instant now)
     : world_(std::make_unique<World>(World{.settings = std::move(settings), .ids = IdMaker{Entropy{seed}},
@@ -45,7 +61,18 @@ Orchestrator::Orchestrator(CoreSettings settings, std::vector<ProviderInfo> prov
         machine.next_call = now;
     }
     for (const LedgerRecord& row : live.ledgers)
-        if (const auto machine = w.machines.find(row.machine); machine != w.machines.end()) machine->second.ledger = row;
+        if (const auto machine = w.machines.find(row.machine); machine != w.machines.end()) {
+            machine->second.ledger = row;
+            machine->second.billed_from = billed_from(w, machine->second);
+        }
+    auto marks = std::make_shared<HostMarks>();
+    for (const HostMarkRecord& row : live.host_marks) {
+        // The cool-down after a fault outlives the process.
+        if (const std::size_t host = row.key.find("/host/"); host != std::string::npos && now - row.at < w.settings.cooldown)
+            w.bad_hosts[row.key.substr(0, host) + row.key.substr(host + 5)] = {row.at + w.settings.cooldown, row.last};
+        (*marks)[row.key] = row;
+    }
+    w.host_marks = std::move(marks);
     for (const ReservationRecord& row : live.reservations)
         if (const auto machine = w.machines.find(row.machine); machine != w.machines.end()) machine->second.reservation = row;
     for (const AlertRecord& row : live.alerts) w.open_alerts[row.dedupe] = row;
@@ -98,6 +125,9 @@ PublicView Orchestrator::view(Instant now) const {
         if (!p.offers_error.empty()) view.health = "degraded", view.reason = p.offers_error;
         if (!p.listing_error.empty()) view.health = "degraded", view.reason = p.listing_error;
         if (!p.pause_reason.empty() && now < p.pause_until) view.health = "launch_paused", view.reason = p.pause_reason;
+        if (breaker_state(p.breaker, now) != BreakerState::closed) view.health = "launch_paused", view.reason = "creates_failing";
+        for (const auto* list : {&p.offers_drift, &p.listing_drift}) view.drift.insert(view.drift.end(), list->begin(), list->end());
+        if (!view.drift.empty()) view.health = "launch_paused", view.reason = "drift";
         if (p.not_trusted) view.health = "listing_not_trusted", view.reason = "machines that exist are missing from it";
         out.offers.insert(out.offers.end(), p.offers.begin(), p.offers.end());
         out.rejected.insert(out.rejected.end(), p.rejected.begin(), p.rejected.end());

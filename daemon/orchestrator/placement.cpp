@@ -121,6 +121,8 @@ ChoiceWorld choice_world(const World& world, Instant now, bool local_allowed) {
     out.local_allowed = local_allowed;
     for (const auto& [name, p] : world.providers) {
         if (!p.pause_reason.empty() && now < p.pause_until) out.paused_providers[name] = p.pause_reason;
+        if (breaker_state(p.breaker, now) != BreakerState::closed) out.paused_providers[name] = "creates_failing";
+        if (!p.offers_drift.empty() || !p.listing_drift.empty()) out.paused_providers[name] = "drift";
         if (p.not_trusted) out.paused_providers[name] = "listing_not_trusted";
         else if (!p.listing_error.empty()) out.paused_providers[name] = p.listing_error;
         else if (!p.listing_at) out.paused_providers[name] = "not_listed_yet";
@@ -130,6 +132,7 @@ ChoiceWorld choice_world(const World& world, Instant now, bool local_allowed) {
         if (now < entry.first) out.cooled_offers[key] = entry.second;
     for (const auto& [key, entry] : world.bad_hosts)
         if (now < entry.first) out.bad_hosts[key] = entry.second;
+    out.host_marks = world.host_marks;
     for (const auto& [id, m] : world.machines) {
         if (m.row.state == MachineState::gone) continue;
         out.machines += 1;
@@ -186,6 +189,19 @@ bool Step::offers_settled(const JobSpec& spec) {
         settled = false;
     }
     return settled;
+}
+
+std::optional<UsdPerHour> Step::best_elsewhere(const LiveJob& job, const LiveTask& task, const LiveMachine& machine) {
+    const MachineRecord& row = machine.row;
+    std::vector<Offer> offers;
+    for (const auto& [name, p] : w_.providers)
+        for (const Offer& offer : p.offers) {
+            const bool same = offer.provider == row.provider &&
+                              (offer.id == row.offer.id || (!row.offer.host_id.empty() && offer.host_id == row.offer.host_id));
+            if (!same) offers.push_back(offer);
+        }
+    const Decision other = choose(*job.spec, task.row, offers, choice_world(w_, now_, job.row.local_allowed));
+    return other.chosen ? std::optional(other.chosen->all_in) : std::nullopt;
 }
 
 LiveMachine* Step::warm_machine(const LiveJob& job, const LiveTask& task) {
@@ -322,6 +338,7 @@ void Step::on(const QueuePage& e, const StoredRows&) {
             continue;
         }
         if (task.row.not_before && now_ < *task.row.not_before) continue;
+        if (waits_for_secrets(job, task)) continue;
         for (auto& [name, p] : w_.providers)
             forget_older_reads(p, job.spec->resources, task.row.waiting_since, now_, w_.settings.offers_fresh);
         const bool less_left = job.spec->limits.duration && task.row.ran > Millis{0};

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/orchestrator/step.hpp"
+#include "model/image_name.hpp"
 
 namespace gf {
 
@@ -49,10 +50,16 @@ void Step::rent(LiveJob& job, LiveTask& task, const RankedOffer& choice) {
              .detail = choice.offer.provider.get() + " " + choice.offer.id + " at $" + dollars(choice.all_in) + "/h"});
     out_.rows.push_back(PutAttempt{*task.attempt, std::nullopt});
     reserve(placed, spec, task);
+    if (LiveProvider* at = provider(placed.row.provider)) breaker_launched(at->breaker, placed.row.id.get());
+    // Without the password, which the runtime adds. On a whole machine the agent logs in, and on this one nobody pulls.
+    std::optional<RegistryLogin> registry;
+    const LiveProvider* from = provider(placed.row.provider);
+    if (spec.image_auth && from && !from->capabilities.vm && !from->capabilities.is_local)
+        registry = RegistryLogin{.server = registry_of(spec.image), .username = spec.image_auth->username, .password = {}};
     effect(CallLaunch{placed.row.id, placed.row.call_seq, placed.row.provider,
                       LaunchRequest{.tag = placed.row.tag, .offer = choice.offer, .disk_gb = disk_gb(spec),
                                     .image = spec.image, .bid = placed.row.bid, .env = {}, .start_script = {},
-                                    .registry = {}}});
+                                    .registry = std::move(registry)}});
 }
 
 void Step::settle_after_start() {
@@ -87,7 +94,7 @@ void Step::adopt(LiveMachine& machine, const ProviderMachineId& id, std::string_
     // An answer may come minutes late (or by a listing only), when the agent has long said hello.
     if (machine.connected && machine.checked) {
         agent_is_there(machine);
-        lease(machine);
+        lease_when_billed(machine, false);
     }
 }
 
@@ -127,6 +134,11 @@ void Step::on(const LaunchEnded& e, const StoredRows&) {
         }
         if (from) from->launches_unsent = 0;
         adopt(machine, e.outcome.id, "rented");
+        if (!e.outcome.rate || machine.row.state != MachineState::booting) return;
+        ProviderMachine told;
+        told.gpu_rate = UsdPerHour{std::max<std::int64_t>(0, e.outcome.rate->micros - disk.micros)};
+        told.disk_rate = disk;
+        rate_over(machine, told);
         return;
     }
 
@@ -146,9 +158,11 @@ void Step::on(const LaunchEnded& e, const StoredRows&) {
         default:
             // Everything else may have made a machine: it stays on the books until a listing settles it.
             move(machine, MachineState::unknown, "create_outcome_unknown", error.message);
+            create_failed(machine, error.message);
             return;
     }
     release(machine);
+    if (from) breaker_undecided(from->breaker, machine.row.id.get());
     move(machine, MachineState::gone, "refused", error.message);
     if (error.kind == ErrorKind::no_capacity) {
         cool(machine.row.offer, "no_capacity", false);
@@ -184,6 +198,7 @@ void Step::on(const ReadEnded& e, const StoredRows&) {
         machine.reads_failed += 1;
         machine.next_call = now_ + std::max(backoff(machine.reads_failed), e.result.error().retry_after.value_or(Millis{0}));
         save(machine);
+        lease_after_read(machine);
         return;
     }
     machine.reads_failed = 0;
@@ -198,7 +213,17 @@ void Step::on(const ReadEnded& e, const StoredRows&) {
                   nullptr, from->name);
         }
     }
-    observe(machine, *e.result, e.began, true);
+    const LiveProvider* of = provider(machine.row.provider);
+    observe(machine, of && !of->listing_drift.empty() ? without_money(*e.result) : *e.result, e.began, true);
+    if (const auto still = w_.machines.find(e.machine); still != w_.machines.end()) lease_after_read(still->second);
+}
+
+void Step::lease_after_read(LiveMachine& machine) {
+    if (!std::exchange(machine.lease_waits, false)) return;
+    const LiveTask* task = holds_current(machine) ? task_of(machine) : nullptr;
+    const LiveJob* job = task ? job_of(*task) : nullptr;
+    const bool may = machine.row.state == MachineState::ready && machine.connected && machine.checked;
+    if (may && job && job->spec && task->stop_reason.empty() && task->attempt->state == AttemptState::leased) lease(machine);
 }
 
 void Step::on(const DestroyEnded& e, const StoredRows&) {
@@ -222,6 +247,7 @@ void Step::on(const DestroyEnded& e, const StoredRows&) {
 
 void Step::destroy(LiveMachine& machine, std::string_view reason, std::string_view detail) {
     if (machine.row.state == MachineState::destroying) return;
+    if (LiveProvider* from = provider(machine.row.provider)) breaker_undecided(from->breaker, machine.row.id.get());
     if (machine.row.provider_id.empty()) {
         // Nothing to name in a destroy call yet. The row stays open (requested, unknown): the moment an id is known, by
         // the answer or by a listing, `adopt` sees that nobody wants it.
@@ -262,7 +288,8 @@ void Step::call_read(LiveMachine& machine) {
 
 void Step::now_gone(LiveMachine& machine, std::string_view reason) {
     // What was never seen alive was never billed as far as anybody can tell: the estimate from its create call goes.
-    close_ledger(machine, machine.row.read_alive || !machine.ledger ? now_ : machine.ledger->from);
+    if (machine.row.read_alive) end_ledger(machine, now_);
+    else if (machine.ledger) close_ledger(machine, machine.ledger->from);
     release(machine);
     for (const char* about : {"destroy/", "orphan/", "rate/"}) clear_alert(about + machine.row.id.get());
     move(machine, MachineState::gone, reason);

@@ -10,6 +10,14 @@
 
 namespace gf {
 
+/// The same sight without its figures of money: from an answer whose units are in doubt.
+[[nodiscard]] inline ProviderMachine without_money(ProviderMachine seen) {
+    seen.gpu_rate.reset();
+    seen.disk_rate.reset();
+    seen.spot_floor.reset();
+    return seen;
+}
+
 class Step {
  public:
     Step(World& world, Instant now) : w_(world), now_(now) {}
@@ -24,6 +32,7 @@ class Step {
     void on(const CommandJob& e, const StoredRows& rows);
     void on(const CommandMachine& e, const StoredRows& rows);
     void on(const PutTokenCommand& e, const StoredRows& rows);
+    // secrets.cpp
     void on(const PutSecretCommand& e, const StoredRows& rows);
     void on(const DropSecretCommand& e, const StoredRows& rows);
     // bids.cpp
@@ -97,11 +106,31 @@ class Step {
     void bill_to_last_sight(LiveMachine& machine);
     void cool(const Offer& offer, std::string reason, bool host_too);
     void pause(LiveProvider& provider, std::string_view reason, std::string_view detail);
+    // hosts.cpp
+    /// Remembers something of the machine's host. Before `recover`, which counts the try.
+    void mark_host(const LiveMachine& machine, HostEvent event, std::string_view detail);
+    /// The same for a loss, if it came within the machine's first hour.
+    void mark_loss(const LiveMachine& machine, bool by_market, std::string_view detail);
+    /// A machine has come up: how long it took, held against what its image takes.
+    void mark_start(const LiveMachine& machine);
+    void forget_faint_marks();
+    /// The create or the start of this machine came to nothing, and nobody was asked to.
+    void create_failed(LiveMachine& machine, std::string_view detail);
+    void create_worked(LiveMachine& machine);
+    // bids.cpp
+    void consider_bid(LiveMachine& machine, const ProviderMachine& seen);
     // observing.cpp
     void observe(LiveMachine& machine, const ProviderMachine& seen, Instant began, bool by_read);
     void observe_stopped(LiveMachine& machine, const ProviderMachine& seen);
+    /// Held against the offer and the job's cap. True if the machine was given back for it.
+    bool rate_over(LiveMachine& machine, const ProviderMachine& seen);
+    /// It is not what was offered: its host is remembered, it goes, and its attempt is made up for elsewhere.
+    void worse_than_offered(LiveMachine& machine, std::string_view reason, const std::string& detail);
+    /// It lives on under another id of its provider.
+    void follow(LiveMachine& machine);
     // listing.cpp
     void listing_failed(LiveProvider& from, const Error& error);
+    [[nodiscard]] static bool may_have_moved(const LiveMachine& machine, const Listing& listing);
     bool compare_listing(LiveProvider& from, const ListingSeen& e, bool& alone);
     void resolve_unknown(LiveMachine& machine, Instant began, bool trusted, bool alone);
     void unlisted_row(const ProviderMachine& seen, LiveProvider& from, Instant began, const StoredRows& rows);
@@ -114,10 +143,15 @@ class Step {
     /// Any word of the agent.
     void heard(LiveMachine& machine);
     void hello(LiveMachine& machine, const agent_protocol::Hello& m);
+    /// What of the machine is worse than was offered or asked for; empty = nothing (machine_check.cpp).
     std::string check_machine(const LiveMachine& machine, const JobSpec* spec, const agent_protocol::MachineReport& r);
+    /// Hands out the lease, once its provider has said what it bills: that is the last part of the machine check.
+    void lease_when_billed(LiveMachine& machine, bool held);
+    void lease_after_read(LiveMachine& machine);
     /// The agent of a machine that is known to its provider has passed its check: ready, and billed for its GPUs.
     void agent_is_there(LiveMachine& machine);
-    void lease(LiveMachine& machine);
+    /// `held`: the agent holds this attempt already, so that what was given with it need not be there any more.
+    void lease(LiveMachine& machine, bool held = false);
     void exited(LiveMachine& machine, LiveTask& task, const agent_protocol::Exited& m);
     // recovery.cpp
     void end_attempt(LiveTask& task, Cause cause, std::string_view detail);
@@ -132,6 +166,8 @@ class Step {
     void open_ledger(LiveMachine& machine, Instant from, UsdPerHour gpu, UsdPerHour disk, bool known);
     void rate_seen(LiveMachine& machine, const ProviderMachine& seen, Instant at);
     void close_ledger(LiveMachine& machine, Instant at);
+    /// The same for the end of the machine's bill: up to the next step of it, and no less than its minimum.
+    void end_ledger(LiveMachine& machine, Instant at);
     void reserve(LiveMachine& machine, const JobSpec& spec, const LiveTask& task);
     /// For a machine without a job: a rolling hour, renewed like the others.
     void reserve_rolling(LiveMachine& machine);
@@ -143,6 +179,8 @@ class Step {
     void release(LiveMachine& machine);
     // placement.cpp
     bool place(LiveJob& job, LiveTask& task, bool fresh_enough);
+    /// All-in, of the best known offer for the rest of this job that is not on that machine's host.
+    std::optional<UsdPerHour> best_elsewhere(const LiveJob& job, const LiveTask& task, const LiveMachine& machine);
     LiveMachine* warm_machine(const LiveJob& job, const LiveTask& task);
     void write_decision(const JobId& job, const Decision& decision);
     void look_at_queue();
@@ -153,8 +191,16 @@ class Step {
     [[nodiscard]] bool prices_fresh(const LiveProvider& p, const ResourceSpec& wanted) const;
     /// What this provider must be asked to know the prices that the job can use.
     [[nodiscard]] static OfferQuery query_for(const LiveProvider& p, const JobSpec& spec);
+    // secrets.cpp
+    /// Why the job's secrets cannot be handed over now; empty = they can.
+    [[nodiscard]] std::string secrets_trouble(const JobSpec& spec) const;
+    /// True while the task can only wait for a secret: said in its job's reason, and nothing is rented.
+    bool waits_for_secrets(LiveJob& job, LiveTask& task);
     // market.cpp
     void drive_provider(LiveProvider& provider);
+    /// Takes over what an answer says of its own shape, and tells people when that changes anything.
+    void take_drift(LiveProvider& provider, std::vector<Drift>& kept, const std::vector<Drift>& seen, bool whole);
+    void drive_tidy(LiveProvider& provider, bool machines_here);
     // timers.cpp
     void drive_machine(LiveMachine& machine);
     void drive_task(LiveTask& task);

@@ -99,6 +99,7 @@ void Step::drive_machine(LiveMachine& machine) {
     }
     const std::string detail = "no word from the agent for " + duration_text(std::chrono::floor<Seconds>(silent));
     if (row.state != MachineState::lost) move(machine, MachineState::lost, "long_silence", detail);
+    mark_loss(machine, false, detail);
     cool(row.offer, "long_silence", true);
     destroy(machine, "long_silence", detail);
     if (task && job) {
@@ -123,7 +124,11 @@ bool Step::not_started_in_time(LiveMachine& machine, LiveTask* task, LiveJob* jo
                  duration_text(w_.settings.start);
     else if (leased && !booting && now_ - greeted >= w_.settings.start)
         detail = "the command did not start within " + duration_text(w_.settings.start);
-    if (detail.empty()) return false;
+    if (detail.empty() || may_hold_work(machine)) return false;
+    if (booting) {
+        mark_host(machine, HostEvent::boot_failure, detail);
+        create_failed(machine, detail);
+    }
     cool(row.offer, "start_timeout", true);
     destroy(machine, "start_timeout", detail);
     if (task && job) {
@@ -179,6 +184,7 @@ void Step::on(const Tick&, const StoredRows&) {
     for (const TaskId& id : tasks)
         if (const auto found = w_.tasks.find(id); found != w_.tasks.end()) drive_task(found->second);
     for (auto& [name, p] : w_.providers) drive_provider(p);
+    forget_faint_marks();
 }
 
 }  // namespace gf

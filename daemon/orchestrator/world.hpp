@@ -11,6 +11,8 @@
 #include "daemon/core.hpp"
 #include "daemon/orchestrator/settings.hpp"
 #include "model/id.hpp"
+#include "scheduler/breaker.hpp"
+#include "scheduler/reputation.hpp"
 
 namespace gf {
 
@@ -49,6 +51,13 @@ struct LiveMachine {
     bool unreachable{false};
     bool missed{false};                        // a complete listing lacked it although it should be there; a read decides
     bool ending_told{false};                   // the agent was told to drain
+    std::optional<Instant> billed_from;        // when its bill began to grow: steps of a bill count from here
+    bool rate_told{false};                     // its provider has shown what it bills for it while it runs
+    bool lease_waits{false};                   // for that
+    ProviderMachineId moved_to;                // a listing shows its tag under this id, and its own id no more
+    std::optional<Instant> moved_at;           // when that listing began
+    bool not_moved{false};                     // both exist: the other one is a twin
+    std::optional<Instant> bid_tried;          // the last raise was asked for
 };
 
 struct LiveProvider {
@@ -77,6 +86,11 @@ struct LiveProvider {
     std::string listing_error;                 // non-empty: launches are paused with this reason
     bool not_trusted{false};                   // a listing lacked a machine that a read showed alive
     int launches_unsent{0};                    // in a row
+    std::vector<Drift> offers_drift;           // of the last answers: launches are paused while there is any
+    std::vector<Drift> listing_drift;
+    Breaker breaker;                           // creates that came to nothing, in a row
+    std::optional<Instant> empty_since;        // no machine of ours there since
+    bool tidied{false};                        // since then
     std::string pause_reason;                  // "auth", "no_money", "quota", "api_retired", "unavailable"
     Instant pause_until{};
     std::optional<Usd> balance;
@@ -95,8 +109,12 @@ struct World {
     std::map<std::string, LiveProvider> providers;
     std::map<std::string, std::pair<Instant, std::string>> cooled_offers;  // "provider/offer" -> until, reason
     std::map<std::string, std::pair<Instant, std::string>> bad_hosts;      // "provider/host" -> until, reason
+    std::shared_ptr<const HostMarks> host_marks{std::make_shared<HostMarks>()};  // changed by copy: readers keep theirs
+    Instant marks_swept{};                     // when faded marks were last let go
+    std::map<std::string, Millis> image_starts;                            // how long machines take to come up with an image
     std::map<std::string, AlertRecord> open_alerts;                        // by dedupe key
     std::map<JobId, std::pair<Instant, std::size_t>> decisions_written;    // when, and a hash of what: only changes are written
+    std::map<std::string, std::int64_t> secrets;  // those that can be opened: name -> bytes of the value
     // Placement.
     bool queue_dirty{true};                    // something changed that may let a waiting task be placed
     bool queue_read_open{false};

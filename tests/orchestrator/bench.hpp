@@ -35,7 +35,8 @@ class CoreBench {
         for (const auto& job : live->jobs) specs[job.id] = readable ? specs_[job.spec] : nullptr;
         core = std::make_unique<Orchestrator>(
             settings_,
-            std::vector<Orchestrator::ProviderInfo>{{ProviderName{"cloud"}, {}}, {ProviderName{"market"}, Capabilities{.spot = true}}},
+            std::vector<Orchestrator::ProviderInfo>{{ProviderName{"cloud"}, cloud_can},
+                                                    {ProviderName{"market"}, market_can}},
             7, *live, specs, now);
         calls.clear();
         sent.clear();
@@ -82,13 +83,15 @@ class CoreBench {
                 if (auto* o = std::get_if<CallOffers>(&call)) {
                     ++offer_calls;
                     Result<OfferList> list = offers_broken ? Result<OfferList>(std::unexpected(*offers_broken))
-                                                           : Result<OfferList>(OfferList{offers[o->provider.get()], {}});
+                                                           : Result<OfferList>(OfferList{.offers = offers[o->provider.get()],
+                                                                                         .rejected = {},
+                                                                                         .drift = offers_drift[o->provider.get()]});
                     apply(OffersSeen{o->provider, now, now, list});
                     again = true;
                 } else if (auto* l = std::get_if<CallList>(&call)) {
                     ++list_calls;
                     if (listing_broken) apply(ListingSeen{l->provider, now, now, std::unexpected(*listing_broken)});
-                    else apply(ListingSeen{l->provider, now, now, Listing{listing[l->provider.get()]}});
+                    else apply(ListingSeen{l->provider, now, now, Listing{.machines = listing[l->provider.get()], .drift = listing_drift[l->provider.get()]}});
                     again = true;
                 } else if (auto* r = std::get_if<CallRead>(&call); r && reads.contains(r->id.get())) {
                     ProviderMachine seen = reads[r->id.get()];
@@ -193,6 +196,7 @@ class CoreBench {
         apply(AgentConnected{machine, boot});
         sent.clear();
         say(machine, hello_of(), boot, 0);
+        answer_market();  // the first lease waits for what is billed
         agent_protocol::Lease lease;
         for (const auto& message : sent)
             if (const auto* found = std::get_if<agent_protocol::Lease>(&message.message)) lease = *found;
@@ -263,6 +267,8 @@ class CoreBench {
     std::map<std::string, std::vector<ProviderMachine>> listing;
     std::map<std::string, ProviderMachine> reads;
     std::optional<Error> listing_broken, offers_broken;
+    std::map<std::string, std::vector<Drift>> offers_drift, listing_drift;
+    Capabilities cloud_can{}, market_can{.spot = true};  // from the next restart on
     std::vector<Effect> calls, kept;
     std::vector<SendToAgent> sent;
     std::map<RequestId, ApiResult> replies;

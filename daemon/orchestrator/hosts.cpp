@@ -1,0 +1,107 @@
+// What is learned of hosts and providers from the machines that were rented there: the marks of scheduler/reputation.hpp, which
+// the store keeps, and the circuit breaker of each provider, which a restart resets.
+#include <algorithm>
+#include <utility>
+
+#include "daemon/orchestrator/step.hpp"
+
+namespace gf {
+namespace {
+
+/// A loss later than this says more about time than about the host.
+constexpr Millis kEarly = std::chrono::hours{1};
+/// An image of which nothing is known yet is slow after half of the start time-out; one that is known, after three times what it
+/// takes elsewhere and no earlier than a quarter.
+constexpr int kSlowTimes = 3;
+constexpr std::size_t kImagesMost = 256;
+/// The second host in a row on which a task does not come up may be blamed for the task's own image.
+constexpr std::int64_t kShareOfRepeated = 300;
+
+}  // namespace
+
+void Step::mark_host(const LiveMachine& machine, HostEvent event, std::string_view detail) {
+    const LiveProvider* from = provider(machine.row.provider);
+    if (!from || from->capabilities.is_local) return;
+    const LiveTask* task = task_of(machine);
+    const bool repeated = event == HostEvent::boot_failure && task && task->row.retries.start_timeout > 0;
+    const MarkChanges changes =
+        note_host(*w_.host_marks, machine.row.offer, event, detail, now_, repeated ? kShareOfRepeated : 1000);
+    if (changes.put.empty()) return;
+    auto marks = std::make_shared<HostMarks>(*w_.host_marks);
+    for (const HostMarkRecord& mark : changes.put) {
+        (*marks)[mark.key] = mark;
+        out_.rows.push_back(PutHostMark{mark});
+    }
+    for (const std::string& key : changes.drop) {
+        marks->erase(key);
+        out_.rows.push_back(DropHostMark{key});
+    }
+    w_.host_marks = std::move(marks);
+    if (event == HostEvent::good_run) return;
+    history({.at = now_, .kind = "host_mark", .job = machine.row.job, .machine = machine.row.id,
+             .state = std::string(text(event)), .reason = changes.put.front().key, .detail = std::string(detail)});
+}
+
+void Step::mark_loss(const LiveMachine& machine, bool by_market, std::string_view detail) {
+    if (!machine.row.ready_at || now_ - *machine.row.ready_at >= kEarly) return;
+    mark_host(machine, by_market ? HostEvent::taken_early : HostEvent::early_loss, detail);
+}
+
+void Step::mark_start(const LiveMachine& machine) {
+    if (machine.row.ready_at || machine.back_at || !machine.row.call_ended) return;  // not its first start
+    const LiveProvider* from = provider(machine.row.provider);
+    if (!from || from->capabilities.is_local) return;
+    // After a restart or a suspend of ours the word may have waited for us.
+    if (machine.row.created_at < w_.observations_from) return;
+    const Millis took = now_ - *machine.row.call_ended;
+    const auto known = w_.image_starts.find(machine.row.image);
+    const Millis bound = known == w_.image_starts.end()
+                             ? w_.settings.start / 2
+                             : std::max<Millis>(w_.settings.start / 4, kSlowTimes * known->second);
+    if (took > bound)
+        mark_host(machine, HostEvent::slow_start, "came up after " + duration_text(std::chrono::floor<Seconds>(took)));
+    if (known != w_.image_starts.end()) {
+        known->second = (3 * known->second + took) / 4;
+        return;
+    }
+    if (w_.image_starts.size() >= kImagesMost) w_.image_starts.erase(w_.image_starts.begin());
+    w_.image_starts[machine.row.image] = took;
+}
+
+void Step::forget_faint_marks() {
+    constexpr Millis kEvery = std::chrono::hours{1};
+    if (now_ - w_.marks_swept < kEvery) return;
+    w_.marks_swept = now_;
+    const auto faint = faint_marks(*w_.host_marks, now_);
+    if (faint.empty()) return;
+    auto marks = std::make_shared<HostMarks>(*w_.host_marks);
+    for (const std::string& key : faint) {
+        marks->erase(key);
+        out_.rows.push_back(DropHostMark{key});
+    }
+    w_.host_marks = std::move(marks);
+}
+
+void Step::create_failed(LiveMachine& machine, std::string_view detail) {
+    LiveProvider* from = provider(machine.row.provider);
+    if (!from || from->capabilities.is_local) return;
+    const BreakerRule rule{.first = w_.settings.cooldown, .most = 6 * w_.settings.cooldown};
+    if (!breaker_failed(from->breaker, rule, machine.row.id.get(), machine.row.offer.id, now_)) return;
+    const std::string key = "provider/" + from->name.get() + "/creates_failing";
+    alert("provider_degraded", "warning", key,
+          from->name.get() + ": " + (from->breaker.trips == 1 ? std::to_string(rule.failures) + " creates in a row" : "the next create") +
+              " came to nothing; no launches there until " + rfc3339(std::chrono::ceil<Seconds>(from->breaker.paused_until)) +
+              ", then one is tried. The last: " + std::string(detail),
+          nullptr, from->name);
+    history({.at = now_, .kind = "provider_paused", .machine = machine.row.id, .reason = "creates_failing",
+             .detail = from->name.get() + " until " + rfc3339(from->breaker.paused_until)});
+}
+
+void Step::create_worked(LiveMachine& machine) {
+    LiveProvider* from = provider(machine.row.provider);
+    if (!from) return;
+    breaker_worked(from->breaker);
+    clear_alert("provider/" + from->name.get() + "/creates_failing");
+}
+
+}  // namespace gf
