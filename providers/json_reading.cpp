@@ -111,6 +111,36 @@ std::string_view looks_like(std::string_view body) {
     return "plain text";
 }
 
+bool is_of(FieldKind kind, const nlohmann::json& value) {
+    switch (kind) {
+        case FieldKind::number:
+            return value.is_number();
+        case FieldKind::text:
+            return value.is_string();
+        case FieldKind::boolean:
+            return value.is_boolean();
+        case FieldKind::list:
+            return value.is_array();
+        case FieldKind::object:
+            return value.is_object();
+    }
+    return false;
+}
+
+/// The value at "a.b", null where a step is missing.
+const nlohmann::json* at_path(const nlohmann::json& row, std::string_view path) {
+    const auto* at = &row;
+    while (!path.empty()) {
+        if (!at->is_object()) return nullptr;
+        const auto dot = std::min(path.find('.'), path.size());
+        const auto it = at->find(path.substr(0, dot));
+        if (it == at->end() || it->is_null()) return nullptr;
+        at = &*it;
+        path.remove_prefix(std::min(dot + 1, path.size()));
+    }
+    return at;
+}
+
 }  // namespace
 
 Result<nlohmann::json> parse_json(std::string_view body) {
@@ -184,6 +214,26 @@ std::optional<bool> FieldReader::boolean(std::string_view key) {
     if (v->is_boolean()) return v->get<bool>();
     wrong(key, "true or false", *v);
     return std::nullopt;
+}
+
+Shapes count_shapes(const nlohmann::json& rows, std::span<const FieldRule> rules) {
+    Shapes out;
+    for (const auto& rule : rules) out.fields.push_back({.rule = rule, .found = {}});
+    for (const auto& item : rows.items()) {
+        ++out.rows;
+        for (auto& field : out.fields) {
+            const auto* value = at_path(item.value(), field.rule.path);
+            if (value == nullptr) {
+                ++field.missing;
+            } else if (is_of(field.rule.kind, *value)) {
+                ++field.right;
+            } else {
+                ++field.wrong;
+                if (field.found.empty()) field.found = value->type_name();
+            }
+        }
+    }
+    return out;
 }
 
 }  // namespace gf

@@ -4,10 +4,12 @@
 #pragma once
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "model/result.hpp"
+#include "providers/canary.hpp"
 #include "providers/decimal.hpp"
 
 namespace gf {
@@ -48,5 +50,8 @@ class FieldReader {
 /// Decimal text of a JSON number exactly as a person would write the double's shortest form; the text itself
 /// for a string; nothing for anything else.
 [[nodiscard]] NumberText number_text(const nlohmann::json& value);
+
+/// How the fields of `rows` came: the elements of an array, or the values of an object keyed by name. For the drift canary.
+[[nodiscard]] Shapes count_shapes(const nlohmann::json& rows, std::span<const FieldRule> rules);
 
 }  // namespace gf
