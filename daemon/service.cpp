@@ -21,6 +21,8 @@
 #include "daemon/log.hpp"
 #include "daemon/retention.hpp"
 #include "daemon/runtime/runtime.hpp"
+#include "daemon/secrets/sealing.hpp"
+#include "daemon/self_checks.hpp"
 #include "providers/registry.hpp"
 #include "scheduler/gpu_names.hpp"
 
@@ -117,6 +119,7 @@ struct Service::Impl {
     std::unique_ptr<Gateway> gateway;
     std::unique_ptr<ApiServer> api;
     Secret install_key;
+    std::unique_ptr<SecretSeal> seal;  // of users' secrets; the runtime and the API use it
     std::string agent_sha256;
     std::vector<std::string> provider_names;
 
@@ -125,6 +128,7 @@ struct Service::Impl {
     Result<void> write_ports();
     void complete_launch(LaunchRequest& request, const MachineId& machine);
     void free_later(const JobId& job);
+    std::vector<CheckLine> check_own_place() const;
     std::shared_ptr<const JobSpec> parse_spec(const std::string& text, bool yaml) const;
     std::string local_url() const { return "http://127.0.0.1:" + std::to_string(gateway->port()); }
 };
@@ -165,6 +169,23 @@ void Service::Impl::free_later(const JobId& job) {
     });
 }
 
+std::vector<CheckLine> Service::Impl::check_own_place() const {
+    const Settings& s = options.settings;
+    const ProvidersSettings& p = s.providers;
+    const char* path = std::getenv("PATH");
+    SelfCheckSettings checks{.data_dir = s.data_dir, .advertise_url = s.advertise_url, .pin = gateway->spki_pin(),
+                             .agent_sha256 = agent_sha256, .time_zone = s.timezone, .apis = {},
+                             .wall = [] { return std::chrono::time_point_cast<Millis>(std::chrono::system_clock::now()); },
+                             .path = path == nullptr ? "" : path};
+    for (const auto& [name, cloud] : std::initializer_list<std::pair<const char*, const CloudSettings*>>{
+             {"runpod", &p.runpod}, {"vastai", &p.vastai}, {"lambda", &p.lambda}, {"vultr", &p.vultr}})
+        if (cloud->enabled()) checks.apis.push_back({name, cloud->api_url});
+    checks.clouds = !checks.apis.empty();
+    for (const auto& provider : runtime->view()->providers)
+        checks.ssh_reaches = checks.ssh_reaches || provider.capabilities.ssh;
+    return self_checks(checks);
+}
+
 Result<void> Service::Impl::open_parts() {
     const Settings& settings = options.settings;
     auto opened = DataDir::open(settings.data_dir);
@@ -176,6 +197,7 @@ Result<void> Service::Impl::open_parts() {
     if (!key) return fail(std::move(key).error());
     install_key = *key;
     log::redact(install_key);
+    seal = std::make_unique<SecretSeal>(install_key);
     for (const Secret& secret : {settings.providers.runpod.api_key, settings.providers.vastai.api_key,
                                  settings.providers.lambda.api_key, settings.providers.vultr.api_key})
         log::redact(secret);
@@ -239,10 +261,12 @@ Result<void> Service::Impl::open_parts() {
     runtime_options.data_dir = settings.data_dir;
     runtime_options.parse_spec = [this](const std::string& t, bool yaml) { return parse_spec(t, yaml); };
     runtime_options.complete_launch = [this](LaunchRequest& r, const MachineId& m) { complete_launch(r, m); };
+    runtime_options.open_secret = [this](const SecretRecord& row) { return seal->open(row.name, row.sealed); };
     runtime_options.events_committed = [this](std::int64_t seq) {
         if (api) api->events_committed(seq);
     };
     runtime_options.generation_committed = [this](const JobId& job) { free_later(job); };
+    runtime_options.self_checks = [this] { return check_own_place(); };
     runtime_options.alive = [] { ::sd_notify(0, "WATCHDOG=1"); };
     runtime = std::make_unique<Runtime>(*store, *clock, std::move(made->providers), std::move(runtime_options));
     if (auto loaded = runtime->load(); !loaded) return fail(std::move(loaded).error());
@@ -285,6 +309,7 @@ Result<void> Service::Impl::open_parts() {
         const auto c = runtime->counters();
         return CommitCounters{.commits = c.commits, .commits_failed = c.commits_failed, .events = c.events, .micros = c.micros};
     };
+    server.seal = seal.get();
     server.gpus = &*gpus;
     server.store = checkpoint_store.get();
     api = std::make_unique<ApiServer>(*loop, *runtime, std::move(server));

@@ -37,6 +37,8 @@ struct HttpRequest {
     /// such a request gets a connection of its own.
     bool once{false};
     std::optional<Millis> timeout{};  // for the whole exchange, real time; absent = the client's
+    /// Hex SHA-256 of the DER SubjectPublicKeyInfo: the peer is judged by this key alone, not by names and roots.
+    std::string pin{};
 };
 
 struct HttpResponse {
@@ -45,6 +47,7 @@ struct HttpResponse {
     std::vector<HttpHeader> headers;  // names in lower case
     std::string body;                 // what came, also when cut
     std::string failure;              // for people, when delivery is not `answered`
+    bool other_key{false};            // the peer's key is not the pinned one; nothing was sent
 
     /// The first header of that name (lower case).
     [[nodiscard]] std::optional<std::string_view> header(std::string_view name) const;

@@ -103,6 +103,8 @@ class RunpodFace {
     [[nodiscard]] nlohmann::json graph_pod(Rental& pod);
     [[nodiscard]] nlohmann::json graph_gpu_type(const GpuModel& model, const GraphField& field);
     [[nodiscard]] nlohmann::json graph_deploy(const nlohmann::json& input, bool spot);
+    [[nodiscard]] nlohmann::json graph_account(const GraphField& field, const Caller* caller);
+    [[nodiscard]] std::string graph_keys() const;
     [[nodiscard]] Rental& graph_find(const nlohmann::json& input, const Caller* caller, const char* doing);
 
     World& world_;

@@ -90,7 +90,11 @@ HttpResponse RunpodFace::graphql(const HttpRequest& request) {
                                           "podResume",
                                           "podBidResume",
                                           "podStop",
-                                          "podTerminate"};
+                                          "podTerminate",
+                                          "updateUserSettings",
+                                          "saveRegistryAuth",
+                                          "updateRegistryAuth",
+                                          "deleteRegistryAuth"};
     for (const auto& field : document->fields) {
         const bool known = document->mutation ? mutations.contains(field.name)
                                               : open.contains(field.name) || queries.contains(field.name);
@@ -138,7 +142,7 @@ json RunpodFace::resolve(const GraphField& field, const Caller* caller) {
                 {"spendLimit", 80},
                 {"underBalance", balance < 0},
                 {"networkVolumes", json::array()},
-                {"pubKey", ""},
+                {"pubKey", graph_keys()},
                 {"pods", pods}};
     }
     if (name == "gpuTypes") {
@@ -170,6 +174,7 @@ json RunpodFace::resolve(const GraphField& field, const Caller* caller) {
             return nullptr;
         return graph_pod(*pod);
     }
+    if (name == "updateUserSettings" || name.ends_with("RegistryAuth")) return graph_account(field, caller);
     if (name == "podFindAndDeployOnDemand") return graph_deploy(input, false);
     if (name == "podRentInterruptable") return graph_deploy(input, true);
     if (name == "podStop") {
@@ -189,6 +194,41 @@ json RunpodFace::resolve(const GraphField& field, const Caller* caller) {
                          "INTERNAL_SERVER_ERROR"};
     }
     return graph_pod(pod);
+}
+
+/// The account's keys as GraphQL has them: one text, a line each.
+std::string RunpodFace::graph_keys() const {
+    std::string lines;
+    for (const auto& key : account_keys_) lines += (lines.empty() ? "" : "\n") + key;
+    return lines;
+}
+
+/// Keys and registry logins, as the vendor's Python package 1.12.0 changes them. Both are the ones of REST v2.
+json RunpodFace::graph_account(const GraphField& field, const Caller* caller) {
+    if (caller != nullptr && caller->own != nullptr) throw GraphError{"Forbidden", "FORBIDDEN"};
+    const auto input = field.arguments.value("input", json::object());
+    if (field.name == "updateUserSettings") {
+        account_keys_.clear();  // the text replaces all of them
+        auto lines = input_text(input, "pubKey");
+        while (!lines.empty()) {
+            const auto end = std::min(lines.find('\n'), lines.size());
+            if (end > 0) account_keys_.push_back(lines.substr(0, end));
+            lines.erase(0, std::min(end + 1, lines.size()));
+        }
+        return {{"id", "user_2xEXAMPLE"}, {"pubKey", graph_keys()}};
+    }
+    if (field.name == "saveRegistryAuth") {
+        registries_.push_back({.id = world_.random_text(14, "abcdefghijklmnopqrstuvwxyz0123456789"),
+                               .name = input_text(input, "name")});
+        return {{"id", registries_.back().id}, {"name", registries_.back().name}};
+    }
+    const auto id = field.name == "deleteRegistryAuth" ? input_text(field.arguments, "registryAuthId")
+                                                       : input_text(input, "id");
+    const auto registry = std::ranges::find(registries_, id, &Registry::id);
+    if (registry == registries_.end()) throw GraphError{"Registry auth not found", "INTERNAL_SERVER_ERROR"};
+    if (field.name == "updateRegistryAuth") return {{"id", registry->id}, {"name", registry->name}};
+    registries_.erase(registry);
+    return true;
 }
 
 Rental& RunpodFace::graph_find(const json& input, const Caller* caller, const char* doing) {

@@ -3,14 +3,23 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "daemon/api_result.hpp"
 #include "daemon/public_view.hpp"
+#include "providers/port.hpp"
 #include "scheduler/choice.hpp"
 
 namespace gf {
 
 struct Event;  // daemon/core.hpp
+
+/// One line of what the doctor found: of a provider, or of the daemon's own place.
+struct CheckLine {
+    std::string provider;  // its name; "daemon" for the daemon itself
+    Finding finding;
+};
 
 class CorePort {
  public:
@@ -30,6 +39,10 @@ class CorePort {
 
     /// The core's time: it never steps back.
     [[nodiscard]] virtual Instant now() const = 0;
+
+    /// Asks every provider, by read-only calls on worker threads, whether it can be used, and looks at the daemon's own place.
+    /// `done` is called once, on another thread or at once, within about a minute of real time. Never blocks.
+    virtual void check_providers(std::function<void(std::vector<CheckLine>)> done) { done({}); }
 };
 
 }  // namespace gf

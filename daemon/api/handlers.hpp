@@ -30,6 +30,8 @@ void total_cost(Call call);
 void list_offers(Call call);
 void list_gpus(Call call);
 void list_providers(Call call);
+// doctor.cpp
+void check_providers(Call call);
 // machines.cpp
 void list_machines(Call call);
 void show_machine(Call call);
@@ -40,6 +42,11 @@ void list_alerts(Call call);
 void list_tokens(Call call);
 void make_token(Call call);
 void revoke_token(Call call);
+// secrets.cpp
+void list_secrets(Call call);
+void show_secret(Call call);
+void put_secret(Call call);
+void drop_secret(Call call);
 // blobs.cpp
 void put_blob(Call call);
 void head_blob(Call call);

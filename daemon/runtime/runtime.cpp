@@ -37,6 +37,9 @@ Runtime::Runtime(Store& store, Clock& clock, std::vector<std::unique_ptr<Provide
       view_(std::make_shared<PublicView>()), choice_(std::make_shared<ChoiceWorld>()) {
     if (!options_.data_dir.empty()) disk_ = std::make_unique<DiskGuard>(options_.data_dir);
     wall_minus_boot_ms_ = clock_ms(CLOCK_REALTIME) - clock_ms(CLOCK_BOOTTIME);
+    std::vector<Provider*> checked;
+    for (const auto& p : providers_) checked.push_back(p.get());
+    checks_ = std::make_unique<ProviderChecks>(lanes_, std::move(checked), options_.self_checks);
 }
 
 Runtime::~Runtime() { stop(); }
@@ -55,6 +58,7 @@ Result<void> Runtime::load() {
     std::vector<Orchestrator::ProviderInfo> infos;
     for (const auto& p : providers_) infos.push_back({p->name(), p->capabilities()});
     core_ = std::make_unique<Orchestrator>(options_.core, std::move(infos), options_.seed++, *live, std::move(specs), clock_.now());
+    tell_secrets();
     {
         const std::scoped_lock lock(gate_mutex_);
         gates_.clear();
@@ -76,6 +80,7 @@ void Runtime::stop() {
     }
     queue_wake_.notify_all();
     if (thread_.joinable()) thread_.join();
+    checks_->stop();
     lanes_.stop(std::chrono::seconds{3});
     std::map<RequestId, std::function<void(ApiResult)>> left;
     {
@@ -329,7 +334,7 @@ void Runtime::release(std::vector<Effect> effects) {
         if (auto* reply = std::get_if<Reply>(&effect)) {
             answer(reply->to, std::move(reply->result));
         } else if (auto* message = std::get_if<SendToAgent>(&effect)) {
-            if (gateway_) gateway_->send(message->machine, message->message);
+            send_to_agent(*message);
         } else if (auto* closing = std::get_if<CloseAgent>(&effect)) {
             if (gateway_) gateway_->close(closing->machine);
         } else if (auto* queue = std::get_if<ReadQueue>(&effect)) {
@@ -378,6 +383,12 @@ void Runtime::release_call(Effect& effect) {
             } else if constexpr (std::is_same_v<E, CallBalance>) {
                 lane(e.provider, "balance", 1, [e](Provider& p) -> Event { return BalanceSeen{e.provider, p.balance()}; });
             } else if constexpr (std::is_same_v<E, CallLaunch>) {
+                if (e.request.registry) {
+                    // Nothing has left this machine yet, so nothing was made.
+                    if (const auto login = complete_login(e.request, e.machine); !login)
+                        return enqueue(LaunchEnded{e.machine, e.call_seq, clock_.now(), clock_.now(),
+                                                   LaunchOutcome{.id = {}, .error = login.error(), .rate = {}}});
+                }
                 lane(e.provider, "launch", 4, [this, e](Provider& p) -> Event {
                     LaunchRequest request = e.request;
                     options_.complete_launch(request, e.machine);
@@ -396,6 +407,13 @@ void Runtime::release_call(Effect& effect) {
                     const Instant began = clock_.now();
                     return BidRaised{e.machine, e.bid, began, p.raise_bid(e.id, e.bid)};
                 });
+            } else if constexpr (std::is_same_v<E, CallTidy>) {
+                if (Provider* p = provider(e.provider))
+                    lanes_.run(e.provider.get() + "/tidy", 1, [p] {
+                        // What is left behind now goes with the next time: there is no machine that it could hurt.
+                        if (const auto tidied = p->tidy(); !tidied && tidied.error().kind != ErrorKind::not_yet)
+                            log::warn("provider.tidy_failed", {{"provider", p->name().get()}, {"error", tidied.error().message}});
+                    });
             } else if constexpr (std::is_same_v<E, CallDestroy>) {
                 lane(e.provider, "destroy", 2, [this, e](Provider& p) -> Event {
                     const Instant began = clock_.now();

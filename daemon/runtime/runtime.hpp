@@ -16,6 +16,7 @@
 #include "daemon/orchestrator/orchestrator.hpp"
 #include "daemon/runtime/disk_guard.hpp"
 #include "daemon/runtime/lanes.hpp"
+#include "daemon/runtime/provider_checks.hpp"
 #include "db/store.hpp"
 #include "providers/clock.hpp"
 #include "providers/port.hpp"
@@ -31,6 +32,10 @@ struct RuntimeOptions {
     std::function<std::shared_ptr<const JobSpec>(const std::string& text, bool yaml)> parse_spec;
     /// Fills in what a machine needs to find us: environment and start script. Called on a lane's thread.
     std::function<void(LaunchRequest&, const MachineId&)> complete_launch;
+    /// Opens a stored secret (daemon/secrets). Called on the core's thread. Empty = no secret can be opened.
+    std::function<Result<Secret>(const SecretRecord&)> open_secret;
+    /// What the daemon sees of its own place, for the doctor. Called on a lane's thread, may block. May be empty.
+    std::function<std::vector<CheckLine>()> self_checks;
     std::function<void(std::int64_t last_seq)> events_committed;  // may be empty
     std::function<void(const JobId&)> generation_committed;       // a new checkpoint generation of this job; may be empty
     std::function<void()> alive;                                  // called about every second by a healthy core thread
@@ -54,6 +59,7 @@ class Runtime final : public CorePort {
     [[nodiscard]] std::shared_ptr<const PublicView> view() const override;
     [[nodiscard]] std::shared_ptr<const ChoiceWorld> choice_world() const override;
     [[nodiscard]] Instant now() const override { return clock_.now(); }
+    void check_providers(std::function<void(std::vector<CheckLine>)> done) override { checks_->ask(std::move(done)); }
 
     /// The gateway's admission look-up: thread-safe.
     [[nodiscard]] std::optional<MachineGate> gate(const std::string& tag) const;
@@ -82,6 +88,14 @@ class Runtime final : public CorePort {
     void prune();
     void answer(RequestId to, ApiResult result);
     void release_call(Effect& effect);
+    /// Tells the core which secrets there are that can be opened, and the log which cannot.
+    void tell_secrets();
+    /// The value of a stored secret, for the moment in which it leaves. Errors name the secret.
+    Result<Secret> secret(const std::string& name);
+    /// Puts the values in where the core has left their places.
+    Result<void> complete_lease(agent_protocol::Lease& lease);
+    Result<void> complete_login(LaunchRequest& request, const MachineId& machine);
+    void send_to_agent(SendToAgent& message);
     void read_queue(const ReadQueue& e);
     void watch_clock();
     void publish(bool force);
@@ -100,6 +114,7 @@ class Runtime final : public CorePort {
     std::map<JobId, std::shared_ptr<const JobSpec>> specs_;  // of queued jobs seen lately; bounded
     std::unique_ptr<DiskGuard> disk_;
     Lanes lanes_;
+    std::unique_ptr<ProviderChecks> checks_;
     std::thread thread_;
 
     mutable std::mutex queue_mutex_;  // guards queue_, replies_, next_request_, stopping_

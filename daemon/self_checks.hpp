@@ -1,0 +1,42 @@
+// What the daemon can tell of its own place for the doctor: whether advertise_url leads to this very daemon, whether the clock
+// agrees with the providers', whether there is room on the disk, and whether the programs and files that it needs are there.
+// All of it is seen from the daemon's machine: a firewall between it and the rented machines shows only there.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "daemon/api/core_port.hpp"
+#include "model/time.hpp"
+
+namespace gf {
+
+struct SelfCheckSettings {
+    struct Api {
+        std::string provider;
+        std::string url;  // base URL of its API
+    };
+    std::string data_dir;
+    std::string advertise_url;  // empty = not set
+    std::string pin;            // hex SHA-256 of the daemon's own public key
+    std::string agent_sha256;   // hex, of the agent that machines get
+    std::string time_zone;      // of budgets; empty = the system's
+    bool clouds{false};         // a provider of rented machines is configured
+    bool ssh_reaches{false};    // and there is one whose machines the daemon can reach by ssh instead
+    std::vector<Api> apis;
+    std::function<Instant()> wall;  // this machine's own clock
+    std::string path;           // where programs are looked for, as in PATH
+    std::string zones{"/usr/share/zoneinfo"};
+};
+
+/// One line per thing looked at, under the name "daemon". Blocks for up to some 40 s: it looks names up and sends one small
+/// request, without a key, to each API and one to advertise_url. Makes and changes nothing.
+[[nodiscard]] std::vector<CheckLine> self_checks(const SelfCheckSettings& settings);
+
+/// What kind of place an address is for a machine elsewhere on the internet.
+enum class AddressReach : std::uint8_t { everywhere, this_machine, this_network, not_an_address };
+/// `address` is IPv4 or IPv6 as getaddrinfo prints it, without brackets.
+[[nodiscard]] AddressReach reach_of(const std::string& address);
+
+}  // namespace gf
