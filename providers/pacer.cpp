@@ -27,7 +27,7 @@ constexpr int kWakeUpsMax =
 std::int64_t reserve(Urgency u, std::int64_t quota) {
     std::int64_t calls = 0;
     switch (u) {
-        case Urgency::destroy:
+        case Urgency::destroy:  // held by none
             calls = 0;
             break;
         case Urgency::machine:
@@ -108,7 +108,7 @@ std::string_view window_name(std::string_view item) {
 }  // namespace
 
 Pacer::Pacer(Clock& clock, std::uint64_t seed, PacerRules rules)
-    : clock_(clock), rules_(std::move(rules)), entropy_(seed) {
+    : clock_(clock), rules_(std::move(rules)), entropy_(seed), breaker_(rules_.breaker) {
     for (const auto& rule : rules_.endpoints) endpoints_[rule.name].rule = rule;
 }
 
@@ -120,22 +120,51 @@ Pacer::Endpoint& Pacer::endpoint(std::string_view name) {
 
 Instant Pacer::earliest(const Endpoint& e, Instant now) const {
     const auto most = hold_max(e.rule.urgency);
-    auto at = std::max({now, e.next, e.blocked_until, std::min(account_blocked_until_, account_blocked_at_ + most)});
+    auto at = std::max({now, e.next, e.blocked_until});
+    // What other calls were refused, or have used up, is no word on a destroy: trying costs one call, waiting costs a machine.
+    if (e.rule.urgency == Urgency::destroy) return at;
+    at = std::max(at, std::min(account_blocked_until_, account_blocked_at_ + most));
     for (const auto& [name, window] : windows_)
         if (window.resets_at > now && window.remaining <= reserve(e.rule.urgency, window.quota))
             at = std::max(at, std::min(window.resets_at, window.told_at + most));
     return at;
 }
 
+std::size_t Pacer::waiting() const {
+    const std::lock_guard lock(mutex_);
+    return waiters_.size();
+}
+
+bool Pacer::somebody_is_more_urgent(Urgency than, Instant now) const {
+    return std::ranges::any_of(waiters_,
+                               [&](const Waiter& w) { return w.urgency < than && w.ready <= now; });
+}
+
 Result<void> Pacer::enter(std::string_view name, Millis patience) {
     const auto started = clock_.now();
-    for (int i = 0; i < kWakeUpsMax; ++i) {
+    std::list<Waiter>::iterator waiting;
+    for (int i = 0;; ++i) {
         Instant at;
         {
             const std::lock_guard lock(mutex_);
+            // Only here, so that nobody takes the slot between a waiter's waking and its looking.
+            if (i > 0) waiters_.erase(waiting);
+            if (i == kWakeUpsMax) break;
             auto& e = endpoint(name);
             const auto now = clock_.now();
-            at = earliest(e, now);
+            if (const auto wait = guarded(e.rule) ? breaker_.holds(now) : std::nullopt) {
+                Error error{.kind = ErrorKind::unavailable,
+                            .message = fmt::format("{}: the last calls brought no answer or a server's error; the next "
+                                                   "one goes out in {}",
+                                                   name, duration_text(std::max(*wait, Millis{1}))),
+                            .retry_after = std::max(*wait, Millis{1})};
+                return fail(std::move(error));
+            }
+            const auto ready = earliest(e, now);
+            at = std::max(ready, next_of_all_);
+            // Where all calls share one interval, a slot that is free goes to the most urgent of those who wait for it.
+            if (at <= now && rules_.interval_all > Millis{0} && somebody_is_more_urgent(e.rule.urgency, now))
+                at = now + rules_.interval_all;
             if (at - started > patience) {
                 Error error{.kind = ErrorKind::rate_limited,
                             .message = fmt::format("{}: our own pacing allows the next call in {}", name,
@@ -145,9 +174,12 @@ Result<void> Pacer::enter(std::string_view name, Millis patience) {
             }
             if (at <= now) {
                 e.next = now + e.rule.interval;
+                next_of_all_ = now + rules_.interval_all;
+                if (guarded(e.rule)) breaker_.let_out(now);
                 for (auto& [key, window] : windows_) --window.remaining;
                 return {};
             }
+            waiting = waiters_.insert(waiters_.end(), {.urgency = e.rule.urgency, .ready = ready});
         }
         clock_.sleep_until(at);
     }
@@ -157,10 +189,12 @@ Result<void> Pacer::enter(std::string_view name, Millis patience) {
 }
 
 std::optional<Millis> Pacer::learn(std::string_view name, const HttpResponse& response) {
-    if (response.delivery != Delivery::answered) return std::nullopt;
     const std::lock_guard lock(mutex_);
     const auto now = clock_.now();
     auto& e = endpoint(name);
+    if (guarded(e.rule))
+        breaker_.heard(response.delivery != Delivery::answered || response.status >= 500, now, entropy_);
+    if (response.delivery != Delivery::answered) return std::nullopt;
     if (const auto limits = response.header("ratelimit"))
         learn_windows(*limits, response.header("ratelimit-policy").value_or(""), now);
     if (response.status != 429) {

@@ -1,9 +1,12 @@
 // How fast a provider may be asked. Each endpoint has a minimum interval; answers teach more: RateLimit and
 // Retry-After headers, a threshold named in a 429 text, and exponential back-off with jitter where a 429 says
 // nothing. Destroys are never delayed behind searches: endpoints queue apart, and what is left of an
-// account-wide quota is kept for the more urgent calls. What an answer says holds a destroy for five minutes
-// at most, other calls for an hour: then one call asks whether it is still so. Thread-safe; the clock is injected.
+// account-wide quota is kept for the more urgent calls; a destroy is held by its own interval and by refusals of
+// destroys alone, for five minutes at most. What an answer says holds other calls for an hour at most: then one call
+// asks whether it is still so. A provider that does not answer is left alone for a while (breaker.hpp), except by
+// destroys. Thread-safe; the clock is injected.
 #pragma once
+#include <list>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -13,6 +16,7 @@
 
 #include "model/id.hpp"
 #include "model/result.hpp"
+#include "providers/breaker.hpp"
 #include "providers/clock.hpp"
 #include "providers/http_client.hpp"
 
@@ -26,12 +30,15 @@ struct EndpointRule {
     Millis interval{0};  // least time between two calls
     Urgency urgency{Urgency::machine};
     Millis backoff_first{Seconds{1}};  // first wait after a 429 that names none
+    bool apart{false};  // another service of the provider: its failures say nothing of the rest, and the other way round
 };
 
 struct PacerRules {
     std::vector<EndpointRule> endpoints;
     bool account_wide{false};  // a 429 on one endpoint holds for all (one quota per account)
     Millis backoff_max{Seconds{30}};
+    Millis interval_all{0};  // least time between any two calls, whatever they are; the most urgent waiter goes first
+    BreakerRules breaker{};
 };
 
 class Pacer {
@@ -39,11 +46,15 @@ class Pacer {
     Pacer(Clock& clock, std::uint64_t seed, PacerRules rules);
 
     /// Blocks until a call of this endpoint may go out, and counts it. When that would take longer than
-    /// `patience` nothing is counted and the answer is `rate_limited` with the time left in `retry_after`.
+    /// `patience` nothing is counted and the answer is `rate_limited` with the time left in `retry_after`. While the
+    /// breaker is open the answer is `unavailable` at once, with the time until the next trial; never for a destroy.
     Result<void> enter(std::string_view endpoint, Millis patience);
 
-    /// Learns from the answer. For a 429 returns how long to wait before the next call of this endpoint.
+    /// Learns from the answer, or from there being none; to be called once for every `enter` that let a call out. For a 429 returns how long to wait before the next call of this endpoint.
     std::optional<Millis> learn(std::string_view endpoint, const HttpResponse& response);
+
+    /// Calls that wait for their turn now.
+    [[nodiscard]] std::size_t waiting() const;
 
  private:
     struct Endpoint {
@@ -58,18 +69,29 @@ class Pacer {
         Instant resets_at;
         Instant told_at;  // by the last answer that named it
     };
+    struct Waiter {
+        Urgency urgency;
+        Instant ready;  // when its own endpoint lets it out
+    };
     Endpoint& endpoint(std::string_view name);
+    [[nodiscard]] static bool guarded(const EndpointRule& rule) {
+        return rule.urgency != Urgency::destroy && !rule.apart;
+    }
+    [[nodiscard]] bool somebody_is_more_urgent(Urgency than, Instant now) const;
     [[nodiscard]] Instant earliest(const Endpoint& e, Instant now) const;
     void learn_windows(std::string_view header, std::string_view policy, Instant now);
 
     Clock& clock_;
     PacerRules rules_;
-    std::mutex mutex_;  // guards everything below
+    mutable std::mutex mutex_;  // guards everything below
     Entropy entropy_;
+    Breaker breaker_;
     std::map<std::string, Endpoint, std::less<>> endpoints_;
     std::map<std::string, Window, std::less<>> windows_;
     Instant account_blocked_until_;
     Instant account_blocked_at_;
+    Instant next_of_all_;        // the next free slot where `interval_all` is set
+    std::list<Waiter> waiters_;  // those asleep in `enter`
 };
 
 /// Seconds named by a `Retry-After` header, or by "try again in 60 s" in a text; nothing if neither is there.
