@@ -2,8 +2,9 @@
 """Builds and runs every test, counts them, and ends with the line "N passed, M failed, K skipped". Called by scripts/test,
 which installs what this needs. Standard library only.
 
-The parts, in order: lint, the release build, units and the simulation, end-to-end tests with real processes, and then units and
-a short simulation under AddressSanitizer and UndefinedBehaviorSanitizer. A part that does not build counts as one failure.
+The parts, in order: lint, the release build, units and the simulation, end-to-end tests with real processes, the vendors' own
+clients against the simulator, and then units and a short simulation under AddressSanitizer and UndefinedBehaviorSanitizer. A part
+that does not build counts as one failure.
 """
 import argparse
 import contextlib
@@ -21,6 +22,7 @@ RELEASE = ROOT / "build" / "release"
 UNIT_LIMIT_S = 900
 E2E_LIMIT_S = 420
 QUICKSTART_LIMIT_S = 900
+INTEROP_LIMIT_S = 1500  # with the download
 CLEAN_UP_S = 30
 SEEDS = 2000
 SEEDS_SANITIZED = 100
@@ -192,6 +194,14 @@ def end_to_end(tally):
                           ["setpriv", "--bounding-set=-sys_admin", "scripts/quickstart", "--no-build"], QUICKSTART_LIMIT_S)
 
 
+def interop(tally):
+    """The vendors' own clients against the simulator. The first run downloads them; without a package index they are skipped."""
+    for test in sorted((ROOT / "tests" / "interop").glob("*_test.py")):
+        name = f"interop/{test.stem.removesuffix('_test')}"
+        if tally.wants(name):
+            one_line_test(tally, name, [sys.executable, test], INTEROP_LIMIT_S)
+
+
 def sanitized(tally, preset, seeds):
     """Units again under the sanitizers. The programs themselves are not built: the end-to-end tests use the release's."""
     folder = ROOT / "build" / preset
@@ -245,6 +255,8 @@ def main():
         if not options.fast:
             tally.part("end to end")
             end_to_end(tally)
+            tally.part("the vendors' own clients")
+            interop(tally)
     if not options.fast:
         tally.part("AddressSanitizer and UndefinedBehaviorSanitizer")
         sanitized(tally, "asan", SEEDS_SANITIZED)
