@@ -21,9 +21,11 @@ Usd of_months(__int128 amount) {
 }  // namespace
 
 void Bill::accrue(Instant now, Rates rates) {
-    if (now <= to_) return;
+    if (now < to_) return;
+    if (step_.count() > 0) charge_steps(now, rates.gpu_micros_per_hour);
+    if (now == to_) return;
     const auto span = static_cast<__int128>((now - to_).count());
-    gpu_ += span * rates.gpu_micros_per_hour;
+    if (step_.count() == 0) gpu_ += span * rates.gpu_micros_per_hour;
     disk_ += span * rates.disk_micros_per_month;
     if (!spans_.empty() && spans_.back().rates == rates && spans_.back().to == to_) {
         spans_.back().to = now;
@@ -31,6 +33,20 @@ void Bill::accrue(Instant now, Rates rates) {
         spans_.push_back({to_, now, rates});
     }
     to_ = now;
+}
+
+void Bill::charge_steps(Instant now, std::int64_t rate) {
+    if (rate <= 0) return;
+    // The first step is charged as soon as it begins: that is the least that a machine costs.
+    if (steps_ == 0) charged_to_ = to_;
+    std::int64_t begun = steps_ == 0 ? 1 : 0;
+    const auto from = std::max(charged_to_, to_);
+    if (charged_to_ < to_) charged_to_ = to_;  // what cost nothing in between is left out
+    const auto open = now - from;
+    if (open.count() > 0) begun = std::max(begun, (open.count() + step_.count() - 1) / step_.count());
+    steps_ += begun;
+    charged_to_ += step_ * begun;
+    gpu_ += static_cast<__int128>(begun) * step_.count() * rate;
 }
 
 Usd Bill::gpu() const {

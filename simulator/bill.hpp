@@ -28,7 +28,9 @@ struct BilledSpan {
 
 class Bill {
  public:
-    explicit Bill(Instant opened) : to_(opened) {}
+    /// With a `step` above zero every step that has begun is charged whole, at the rate in force when it began; the
+    /// first begins with the first span that costs anything (Lambda: minutes, Vultr: hours). Disk stays exact.
+    explicit Bill(Instant opened, Millis step = Millis{0}) : to_(opened), step_(step) {}
 
     /// Charges the time from the last call until `now` at `rates`. A `now` in the past changes nothing.
     void accrue(Instant now, Rates rates);
@@ -41,6 +43,8 @@ class Bill {
     [[nodiscard]] Usd traffic_up() const { return up_; }
     [[nodiscard]] Usd total() const { return gpu() + disk() + down_ + up_; }
     [[nodiscard]] Instant billed_to() const { return to_; }
+    /// Steps charged so far; 0 for a bill without steps.
+    [[nodiscard]] std::int64_t steps() const { return steps_; }
     /// Neighbouring spans of one rate are one; the oldest first.
     [[nodiscard]] const std::vector<BilledSpan>& spans() const { return spans_; }
     /// GPU and disk money of the part of the bill inside [from, to).
@@ -52,7 +56,12 @@ class Bill {
     [[nodiscard]] Part within(Instant from, Instant to) const;
 
  private:
+    void charge_steps(Instant now, std::int64_t rate);
+
     Instant to_;
+    Millis step_{0};
+    Instant charged_to_{};  // with steps: the end of the last one charged
+    std::int64_t steps_{0};
     std::vector<BilledSpan> spans_;
     __int128 gpu_{0};   // micro-dollars per hour x milliseconds
     __int128 disk_{0};  // micro-dollars per month x milliseconds

@@ -110,21 +110,31 @@ ContainerSpec World::container(Rental& rental) {
         spec.volumes.push_back({rental.volume_path, static_cast<std::uint64_t>(rental.volume_gb) * kGb});
     }
     if (!rental.network_path.empty()) spec.volumes.push_back({rental.network_path, 0, rental.network_volume});
-    if (const auto* model = market_.model(rental.gpu); model != nullptr && rental.gpus > 0) {
-        spec.libcuda = !rental.gpu_fault.no_libcuda;
-        spec.gpu_facts = gpu_facts(*model, host, rental.uuids, rental.gpu_fault);
-    } else {
-        spec.libcuda = false;
-    }
+    spec.gpu_facts = facts(rental);
+    spec.libcuda = !spec.gpu_facts.empty() && !rental.gpu_fault.no_libcuda;
     return spec;
+}
+
+std::string World::facts(const Rental& rental) const {
+    const auto* model = market_.model(rental.gpu);
+    if (model == nullptr || rental.gpus == 0) return {};
+    const Host nowhere;
+    const auto* host = market_.host(rental.host);
+    auto card = *model;
+    const auto* type = market_.vm_type(rental.provider, rental.vm.type);
+    if (type != nullptr && !type->share.empty()) {
+        // A slice shows itself as a card of its own, named as NVIDIA's vGPU profiles are.
+        card.card_name += "-" + std::to_string(type->vram_gb) + "C";
+        card.card_mib = type->vram_gb * 1024;
+    }
+    return gpu_facts(card, host == nullptr ? nowhere : *host, rental.uuids, rental.gpu_fault);
 }
 
 void World::set_gpu_fault(Rental& rental, GpuFault fault) {
     rental.gpu_fault = std::move(fault);
-    const auto* model = market_.model(rental.gpu);
-    const auto* host = market_.host(rental.host);
-    if (model == nullptr || host == nullptr || !rental.exists()) return;
-    machines_->set_gpu_facts(rental.id, gpu_facts(*model, *host, rental.uuids, rental.gpu_fault));
+    const auto shown = facts(rental);
+    if (shown.empty() || !rental.exists()) return;
+    machines_->set_gpu_facts(rental.id, shown);
 }
 
 }  // namespace gf::sim

@@ -126,6 +126,7 @@ Market default_market() {
     }
     id = 31'871;
     for (const auto& row : kVast) market.put(vast_host(row, id++));
+    add_default_vm_types(market);
     return market;
 }
 

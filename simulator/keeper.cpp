@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -44,6 +45,32 @@ bool write_text(const char* path, const std::string& text) {
     return static_cast<bool>(out.flush());
 }
 
+/// The first process of a virtual machine: runs `first_boot` if there is one, reaps whatever ends, and stays until it
+/// is killed. SIGTERM goes on to everybody, as a shutdown does; only in a PID namespace of its own.
+[[noreturn]] void be_init(std::vector<char*> first_boot, char** env) {
+    sigset_t handled;
+    sigemptyset(&handled);
+    for (const int number : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) sigaddset(&handled, number);
+    ::sigprocmask(SIG_BLOCK, &handled, nullptr);
+    if (first_boot.size() > 1 && ::fork() == 0) {
+        sigset_t none;
+        sigemptyset(&none);
+        ::sigprocmask(SIG_SETMASK, &none, nullptr);
+        ::setsid();
+        ::execve(first_boot.front(), first_boot.data(), env);
+        const std::string why = std::string{"cloud-init: cannot run the user data: "} + std::strerror(errno) + "\n";
+        [[maybe_unused]] const auto n = ::write(2, why.data(), why.size());
+        ::_exit(127);
+    }
+    for (;;) {
+        siginfo_t info{};
+        const int got = ::sigwaitinfo(&handled, &info);
+        if (got == SIGTERM && ::getpid() == 1) ::kill(-1, SIGTERM);
+        while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+        }
+    }
+}
+
 class Keeper {
  public:
     int run();
@@ -57,7 +84,7 @@ class Keeper {
     bool own_namespaces();
     void prepare_disk(const json& order);
     [[noreturn]] void become_container(const json& order, int complain);
-    void exec_container(const json& order);
+    void exec_container(const json& order, int complain);
 
     std::string isolation_;  // empty before the first start
     bool user_namespace_{false};
@@ -146,7 +173,7 @@ void Keeper::start(const json& order) {
 void Keeper::become_container(const json& order, int complain) {
     std::string why;
     try {
-        exec_container(order);
+        exec_container(order, complain);
     } catch (const std::exception& e) {
         why = e.what();
     }
@@ -154,7 +181,7 @@ void Keeper::become_container(const json& order, int complain) {
     ::_exit(127);
 }
 
-void Keeper::exec_container(const json& order) {
+void Keeper::exec_container(const json& order, int complain) {
     // If the keeper is killed, its container must not outlive it.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     ::setsid();
@@ -167,8 +194,15 @@ void Keeper::exec_container(const json& order) {
     for (const auto& entry : order.at("env")) {
         env.push_back(entry.at(0).get<std::string>() + "=" + entry.at(1).get<std::string>());
     }
+    std::vector<RootPlan::File> files;
+    for (const auto& file : order.at("files")) {
+        files.push_back({file.at("from").get<std::string>(), file.at("path").get<std::string>(),
+                         file.at("mode").get<unsigned>()});
+    }
+    auto arguments = order.at("argv").get<std::vector<std::string>>();
     if (isolation_ == "namespaces") {
         RootPlan plan;
+        plan.files = files;
         plan.disk = order.at("dir").get<std::string>() + "/disk";
         plan.image_root = order.at("image_root").get<std::string>();
         plan.smi_layer = order.at("smi_layer").get<std::string>();
@@ -188,13 +222,18 @@ void Keeper::exec_container(const json& order) {
         ::mkdir(home.c_str(), 0755);
         if (::chdir(home.c_str()) != 0)
             throw std::system_error(errno, std::generic_category(), "enter " + home);
+        place_files(files, home);
+        // A virtual machine's first-boot script is one of these files.
+        if (order.at("vm").get<bool>() && !arguments.empty()) arguments.front() = home + arguments.front();
+        const auto cuda = order.at("cuda_layer").get<std::string>();
+        const bool searches = std::ranges::any_of(env, [](const auto& e) { return e.starts_with("LD_LIBRARY_PATH="); });
+        if (!searches && !cuda.empty()) env.push_back("LD_LIBRARY_PATH=");
         for (auto& entry : env) {
             if (entry.starts_with("PATH="))
                 entry.insert(5, order.at("smi_layer").get<std::string>() + "/usr/bin:");
             if (entry.starts_with("HOME=")) entry = "HOME=" + home;
-            if (entry.starts_with("LD_LIBRARY_PATH=") && !order.at("cuda_layer").get<std::string>().empty()) {
-                entry.insert(16, order.at("cuda_layer").get<std::string>() + "/usr/local/nvidia/lib64:");
-            }
+            if (entry.starts_with("LD_LIBRARY_PATH=") && !cuda.empty())
+                entry.insert(16, cuda + "/usr/local/nvidia/lib64:");
         }
         // Not named GPUFERRY_…: the agent withholds those from everything that it starts, these two tools included.
         env.push_back("SIM_GPU_FACTS=" + order.at("facts").get<std::string>());
@@ -208,7 +247,6 @@ void Keeper::exec_container(const json& order) {
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
 
-    auto arguments = order.at("argv").get<std::vector<std::string>>();
     std::vector<char*> argv;
     for (auto& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
@@ -219,6 +257,11 @@ void Keeper::exec_container(const json& order) {
         envp.push_back(entry.data());
     }
     envp.push_back(nullptr);
+    if (order.at("vm").get<bool>()) {
+        // The parent takes the closed pipe for success; an exec would have closed it.
+        ::close(complain);
+        be_init(std::move(argv), envp.data());
+    }
     if (arguments.front().contains('/')) {
         ::execve(argv[0], argv.data(), envp.data());
     } else {

@@ -237,6 +237,13 @@ void LocalMachines::start_now(const std::string& machine, ContainerSpec spec) {
         volumes.push_back(
             {{"folder", at.string()}, {"path", volume.path}, {"bytes", volume.bytes}, {"own", own}});
     }
+    json files = json::array();
+    for (std::size_t i = 0; i < spec.files.size(); ++i) {
+        // Too large for one message to the keeper: handed over on the disk.
+        const auto at = dir / ("file" + std::to_string(i));
+        std::ofstream(at, std::ios::binary | std::ios::trunc) << spec.files[i].content;
+        files.push_back({{"from", at.string()}, {"path", spec.files[i].path}, {"mode", spec.files[i].mode}});
+    }
     const auto image_root = spec.image_root.empty() ? options_.image_root.string() : spec.image_root;
     const json order{{"order", "start"},
                      {"run", spec.run},
@@ -248,6 +255,8 @@ void LocalMachines::start_now(const std::string& machine, ContainerSpec spec) {
                      {"hostname", spec.hostname},
                      {"disk_bytes", spec.disk_bytes},
                      {"volumes", volumes},
+                     {"files", files},
+                     {"vm", spec.vm},
                      {"image_root", image_root},
                      {"smi_layer", gpus ? tools_.smi.string() : ""},
                      {"cuda_layer", gpus && spec.libcuda ? tools_.cuda.string() : ""},

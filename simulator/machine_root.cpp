@@ -230,6 +230,18 @@ void read_only_image(const RootPlan& plan, const fs::path& root) {
 
 }  // namespace
 
+void place_files(const std::vector<RootPlan::File>& files, const std::string& root) {
+    for (const auto& file : files) {
+        const auto to = fs::path{root} / fs::path{file.path}.relative_path();
+        make_dir(to.parent_path());
+        std::error_code error;
+        fs::remove(to, error);
+        if (!fs::copy_file(file.from, to, fs::copy_options::overwrite_existing, error))
+            throw std::runtime_error("cannot place " + file.path + ": " + error.message());
+        ::chmod(to.c_str(), static_cast<mode_t>(file.mode));
+    }
+}
+
 void mount_disk(const std::string& where, std::uint64_t bytes) {
     make_dir(where);
     must_mount("disk", where, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=" + std::to_string(bytes));
@@ -263,6 +275,7 @@ void enter_root(const RootPlan& plan) {
         }
     }
     docker_files(root, plan.hostname);
+    place_files(plan.files, root);
     if (!plan.facts.empty()) bind_over(plan.facts, root / "run/gpuferry-sim/gpus", true);
     for (const auto& [folder, path] : plan.volumes) {
         bind_over(folder, root / fs::path{path}.relative_path(), false);

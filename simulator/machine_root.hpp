@@ -20,6 +20,12 @@ struct RootPlan {
     std::string cuda_layer;  // empty = a machine without libcuda
     std::string facts;       // file to show as /run/gpuferry-sim/gpus; empty = no GPUs
     std::vector<std::pair<std::string, std::string>> volumes;  // host folder, path in the machine
+    struct File {
+        std::string from;  // on the host
+        std::string path;  // in the machine
+        unsigned mode{0644};
+    };
+    std::vector<File> files;  // copied at every start
     std::string hostname;
     bool user_namespace{false};
 };
@@ -27,6 +33,9 @@ struct RootPlan {
 /// Makes the root and moves into it: afterwards "/" is the machine's and the host's file system is out of
 /// reach.
 void enter_root(const RootPlan& plan);
+
+/// Copies `files` below `root`, root's own with their modes; folders are made.
+void place_files(const std::vector<RootPlan::File>& files, const std::string& root);
 
 /// A tmpfs of `bytes` on `where`, which is made if missing.
 void mount_disk(const std::string& where, std::uint64_t bytes);

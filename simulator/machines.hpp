@@ -16,7 +16,14 @@ struct Volume {
     std::string shared{};  // name of a network volume: outlives the machine, several may mount it
 };
 
-/// One start of a machine's container.
+/// A file that is in the machine when it starts, root's.
+struct MachineFile {
+    std::string path;
+    std::string content;
+    unsigned mode{0644};
+};
+
+/// One start of a machine's container, or of a virtual machine.
 struct ContainerSpec {
     std::string machine;   // the rental's id: one folder and one keeper process per machine
     std::uint64_t run{0};  // numbers the starts of one machine; comes back in events
@@ -29,6 +36,10 @@ struct ContainerSpec {
     bool wipe{false};             // start on an empty container disk
     bool libcuda{true};
     std::string gpu_facts;  // content of /run/gpuferry-sim/gpus
+    std::vector<MachineFile> files{};
+    /// A virtual machine: its first process is an init that runs `argv` once (nothing if that is empty), reaps, and
+    /// stays. It hands SIGTERM on to every process, as a shutdown does.
+    bool vm{false};
 };
 
 struct MachineEvent {

@@ -5,13 +5,24 @@
 namespace gf::sim {
 
 std::string_view text(Provider provider) {
-    return provider == Provider::runpod ? "runpod" : "vastai";
+    switch (provider) {
+        case Provider::runpod:
+            return "runpod";
+        case Provider::vastai:
+            return "vastai";
+        case Provider::lambda:
+            return "lambda";
+        case Provider::vultr:
+            return "vultr";
+    }
+    return "?";
 }
 
 std::optional<Provider> parse_provider(std::string_view name) {
-    if (name == "runpod") return Provider::runpod;
-    if (name == "vastai") return Provider::vastai;
-    return std::nullopt;
+    const auto* found =
+        std::ranges::find(kProviders, name, [](Provider provider) { return text(provider); });
+    if (found == kProviders.end()) return std::nullopt;
+    return *found;
 }
 
 Market::Market() : models_(known_gpu_models()) {}
@@ -51,6 +62,32 @@ void Market::put_model(GpuModel model) {
         *it = std::move(model);
     } else {
         models_.push_back(std::move(model));
+    }
+}
+
+const std::vector<VmType>& Market::vm_types(Provider provider) const {
+    static const std::vector<VmType> none;
+    const auto it = vm_types_.find(provider);
+    return it == vm_types_.end() ? none : it->second;
+}
+
+VmType* Market::vm_type(Provider provider, std::string_view name) {
+    auto& types = vm_types_[provider];
+    const auto it = std::ranges::find(types, name, &VmType::name);
+    return it == types.end() ? nullptr : &*it;
+}
+
+const VmType* Market::vm_type(Provider provider, std::string_view name) const {
+    const auto& types = vm_types(provider);
+    const auto it = std::ranges::find(types, name, &VmType::name);
+    return it == types.end() ? nullptr : &*it;
+}
+
+void Market::put_vm_type(Provider provider, VmType type) {
+    if (auto* known = vm_type(provider, type.name)) {
+        *known = std::move(type);
+    } else {
+        vm_types_[provider].push_back(std::move(type));
     }
 }
 

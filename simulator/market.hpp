@@ -1,6 +1,7 @@
 // The market: which hosts exist, what they carry, what they ask, and how much of them others have taken. No
 // clock, no IO. Prices are what a new tenant would be asked; what a tenant pays is fixed in the rental.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -11,10 +12,16 @@
 #include "model/money.hpp"
 #include "model/result.hpp"
 #include "simulator/gpu_models.hpp"
+#include "simulator/vm_type.hpp"
 
 namespace gf::sim {
 
-enum class Provider { runpod, vastai };
+enum class Provider { runpod, vastai, lambda, vultr };
+inline constexpr std::array kProviders{Provider::runpod, Provider::vastai, Provider::lambda, Provider::vultr};
+/// Lambda and Vultr rent whole virtual machines out of a type's stock, not containers on a host.
+[[nodiscard]] inline bool rents_vms(Provider provider) {
+    return provider == Provider::lambda || provider == Provider::vultr;
+}
 [[nodiscard]] std::string_view text(Provider provider);
 [[nodiscard]] std::optional<Provider> parse_provider(std::string_view name);
 
@@ -102,6 +109,14 @@ class Market {
 
     [[nodiscard]] std::map<std::string, TypePrice>& type_prices() { return type_prices_; }
     [[nodiscard]] const std::map<std::string, TypePrice>& type_prices() const { return type_prices_; }
+    /// In the order in which they were put; a name is unique within its provider.
+    [[nodiscard]] const std::vector<VmType>& vm_types(Provider provider) const;
+    [[nodiscard]] VmType* vm_type(Provider provider, std::string_view name);
+    [[nodiscard]] const VmType* vm_type(Provider provider, std::string_view name) const;
+    /// A name already there is replaced.
+    void put_vm_type(Provider provider, VmType type);
+    void clear_vm_types(Provider provider) { vm_types_[provider].clear(); }
+
     [[nodiscard]] const ImageFacts& image(const std::string& reference) const;
     void put_image(const std::string& reference, ImageFacts facts) { images_[reference] = std::move(facts); }
 
@@ -120,6 +135,7 @@ class Market {
     std::vector<GpuModel> models_;
     std::map<std::string, TypePrice> type_prices_;
     std::map<std::string, ImageFacts> images_;
+    std::map<Provider, std::vector<VmType>> vm_types_;
     std::map<std::int64_t, Ask> asks_;
     std::int64_t next_ask_{18'440'001};
 };
@@ -127,8 +143,11 @@ class Market {
 /// A market with several dozen GPUs of common models on both providers, in the price range of late 2026.
 [[nodiscard]] Market default_market();
 
-/// Reads a market file over `market`: "hosts" replaces all hosts, "add_hosts" adds, "runpod_prices",
-/// "gpu_models" and "images" add or replace single entries. The keys are listed in simulator/README.md.
+/// The virtual machine types of Lambda and Vultr in that market: list prices of 2026, stock in a few regions.
+void add_default_vm_types(Market& market);
+
+/// Reads a market file over `market`: "hosts" and "vm_types" replace all there are, "add_hosts" adds,
+/// "add_vm_types", "runpod_prices", "gpu_models" and "images" add or replace single entries. The keys are listed in simulator/README.md.
 [[nodiscard]] Result<std::string> apply_market(Market& market, const nlohmann::json& file);
 [[nodiscard]] nlohmann::json to_json(const Market& market);
 [[nodiscard]] nlohmann::json to_json(const Host& host);

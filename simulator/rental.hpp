@@ -1,5 +1,5 @@
-// One thing that a client rents: a RunPod pod or a Vast.ai instance, with everything the provider knows about
-// it.
+// One thing that a client rents: a RunPod pod, a Vast.ai instance, a Lambda or Vultr machine, with everything the
+// provider knows about it.
 #pragma once
 #include <map>
 #include <optional>
@@ -36,10 +36,33 @@ enum class Halt { none, asked, taken_back, outbid, host, no_money, lease_end, ma
 /// What leads back to running without anybody's start (Vast only).
 enum class Restart { none, reboot, recycle };
 
+/// What a virtual machine has beyond a container.
+struct VmFacts {
+    std::string type;    // Lambda's instance type, Vultr's plan
+    std::string region;
+    std::string user_data;  // decoded
+    bool user_data_run{false};    // on the disk that it has now
+    std::string authorized_keys;  // the text of the keys, one a line
+    std::vector<std::string> key_names;  // Lambda: names; Vultr: ids
+    std::vector<std::pair<std::string, std::string>> tags;  // Vultr's plain tags have no second half
+    std::string hostname;
+    std::string ip;
+    std::string private_ip;
+    std::string secret;  // Lambda's jupyter_token, Vultr's default_password
+    std::vector<std::pair<std::string, std::string>> mounts;  // Lambda: file system id, mount point
+    std::vector<std::string> firewalls;
+    std::int64_t os_id{0};
+    std::string image_id;
+    bool metal{false};       // Vultr: rented through /bare-metals
+    bool unhealthy{false};   // Lambda: runs, but its health check fails
+    std::optional<Instant> active_since;  // the first time that it was up; where Lambda's bill begins
+    std::optional<Instant> locked_until;  // Vultr: no delete before then
+};
+
 struct Rental {
     // What was rented.
     Provider provider{Provider::vastai};
-    std::string id;            // RunPod: 14 characters; Vast: the contract number as text
+    std::string id;            // RunPod: 14 characters; Vast: the contract number as text; Lambda: 32 hex; Vultr: a UUID
     std::int64_t contract{0};  // Vast
     std::uint64_t order{0};    // creation order over everything
     std::int64_t host{0};
@@ -66,6 +89,9 @@ struct Rental {
     std::string container_key;
     Instant created_at;
     Instant lease_end{Instant::max()};
+    VmFacts vm;                // Lambda and Vultr
+    std::string ssh_host;      // POST /_sim/ssh: what reads show instead of the made-up address; empty = that
+    int ssh_port{0};           // 0 = the made-up one
 
     // Money: micro-dollars.
     std::int64_t gpu_per_hour{0};

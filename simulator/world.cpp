@@ -60,6 +60,7 @@ World::World(Clock& clock, Settings settings, Market market, std::uint64_t seed)
     : clock_(clock), settings_(std::move(settings)), market_(std::move(market)), entropy_(seed) {
     deposited_[Provider::runpod] = Usd{settings_.runpod_balance};
     deposited_[Provider::vastai] = Usd{settings_.vastai_balance};
+    deposited_[Provider::vultr] = Usd{settings_.vultr_balance};
 }
 
 void World::post(MachineEvent event) {
@@ -110,6 +111,7 @@ void World::log(Rental& rental, std::string line) {
 
 Rates World::rates(const Rental& rental) const {
     if (!rental.exists()) return {};
+    if (rents_vms(rental.provider)) return vm_rates(rental);
     if (rental.provider == Provider::vastai) {
         // GPU only while it shows running or frozen, so neither while loading for ever nor while it reboots; storage from
         // creation, also stopped; nothing while the host is offline.
@@ -164,7 +166,7 @@ std::int64_t World::burn_per_hour(Provider provider) const {
 }
 
 void World::enforce_money() {
-    for (const auto provider : {Provider::runpod, Provider::vastai}) {
+    for (const auto provider : {Provider::runpod, Provider::vastai, Provider::vultr}) {
         const bool broke = balance(provider).micros <= 0;
         for (const auto& rental : rentals_) {
             if (rental->provider != provider || !rental->exists() || rental->phase == Phase::destroying)
@@ -184,7 +186,8 @@ void World::enforce_money() {
                 continue;
             }
             if (!rental->unpaid_since) rental->unpaid_since = now();
-            if (now() - *rental->unpaid_since >= settings_.vastai_unpaid_kept) {
+            const bool vultr = provider == Provider::vultr;  // suspends them: off, and billed on
+            if (now() - *rental->unpaid_since >= (vultr ? settings_.vultr_unpaid_kept : settings_.vastai_unpaid_kept)) {
                 destroy(*rental, Millis{0});
             } else if (rental->phase != Phase::stopped && rental->phase != Phase::stopping) {
                 stop(*rental, Halt::no_money, Millis{0});

@@ -72,9 +72,15 @@ class World {
     void destroy(Rental& rental, Millis takes);
     /// The provider takes the machine's GPUs for another tenant, until `held` has passed or `give_back`.
     /// RunPod: EXITED unasked. Vast: a bid is outbid and resumes by itself later; on-demand is stopped by the
-    /// host.
+    /// host. Lambda: `preempted`, then gone. Vultr: it vanishes, or stops if the settings say so.
     void take_back(Rental& rental, std::optional<Millis> grace, std::optional<Millis> held);
     void give_back(Rental& rental);
+    /// A machine that moved: the old id is gone, and the same thing begins anew under another.
+    Rental& migrate(Rental& old);
+    /// Machines of a type that are left in a region.
+    [[nodiscard]] int free_vms(Provider provider, const VmType& type, const std::string& region) const;
+    /// The content of /usr/bin/docker in every virtual machine that starts from now on; empty = there is none.
+    void set_vm_docker(std::string content) { vm_docker_ = std::move(content); }
     void set_offline(Rental& rental, bool offline, bool keep_processes);
     void set_bid(Rental& rental, std::int64_t micros_per_hour);
     void set_rate(Rental& rental, std::int64_t gpu_per_hour);
@@ -114,6 +120,15 @@ class World {
     [[nodiscard]] std::optional<Instant> next_step(const Rental& rental) const;
     [[nodiscard]] Millis stretched(Millis delay);
     [[nodiscard]] Millis pull_time(const Rental& rental);
+    // world_vm.cpp
+    void register_vm(Rental& rental);
+    void step_vm(Rental& rental, Instant at);
+    void vm_started(Rental& rental);
+    void take_back_vm(Rental& rental, std::optional<Millis> held);
+    [[nodiscard]] StartOutcome start_vm(Rental& rental);
+    [[nodiscard]] Rates vm_rates(const Rental& rental) const;
+    [[nodiscard]] ContainerSpec vm(Rental& rental);
+    [[nodiscard]] std::string facts(const Rental& rental) const;
     [[nodiscard]] ContainerSpec container(Rental& rental);
     void assign_ports(Rental& rental);
 
@@ -129,6 +144,7 @@ class World {
     std::map<Provider, Usd> deposited_;
     std::map<Provider, Usd> closed_;  // bills of rentals that are gone
     std::map<Provider, GpuFault> next_gpu_fault_;
+    std::string vm_docker_;
     std::int64_t next_contract_{24'880'101};
     std::uint64_t next_order_{0};
 

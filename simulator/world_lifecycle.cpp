@@ -75,7 +75,9 @@ Rental& World::rent(Rental asked, bool running) {
     rental.order = next_order_++;
     rental.created_at = now();
     rental.bill = Bill{rental.created_at};
-    if (rental.provider == Provider::vastai) {
+    if (rents_vms(rental.provider)) {
+        register_vm(rental);
+    } else if (rental.provider == Provider::vastai) {
         rental.contract = next_contract_;
         next_contract_ += 1 + static_cast<std::int64_t>(entropy_.below(9));
         rental.id = std::to_string(rental.contract);
@@ -101,6 +103,7 @@ Rental& World::rent(Rental asked, bool running) {
     }
     by_id_[{rental.provider, rental.id}] = &rental;
     market_.relist(rental.host);
+    accrue(rental);
     if (running) {
         begin_boot(rental, rental.created_at);
     } else {
@@ -116,9 +119,20 @@ void World::begin_boot(Rental& rental, Instant at) {
     rental.halt = Halt::none;
     rental.want_running = true;
     rental.status_msg.clear();
-    const bool runpod = rental.provider == Provider::runpod;
-    enter(rental, Phase::accepted, at,
-          stretched(runpod ? settings_.runpod_provision : settings_.vastai_silent));
+    const auto silent = [&] {
+        switch (rental.provider) {
+            case Provider::runpod:
+                return settings_.runpod_provision;
+            case Provider::vastai:
+                return settings_.vastai_silent;
+            case Provider::lambda:
+                return settings_.lambda_silent;
+            case Provider::vultr:
+                return settings_.vultr_pending;
+        }
+        return Millis{0};
+    }();
+    enter(rental, Phase::accepted, at, stretched(silent));
 }
 
 void World::step(Rental& rental, Instant at) {
@@ -136,6 +150,10 @@ void World::step(Rental& rental, Instant at) {
         return;
     }
     if (!rental.due || *rental.due > at) return;
+    if (rents_vms(rental.provider)) {
+        step_vm(rental, at);
+        return;
+    }
     const bool runpod = rental.provider == Provider::runpod;
     const auto& image = market_.image(rental.image);
     switch (rental.phase) {
@@ -205,9 +223,9 @@ void World::start_container(Rental& rental) {
     ++rental.run;
     rental.alive = true;
     rental.frozen = false;  // a new process
-    auto spec = container(rental);
+    auto spec = rents_vms(rental.provider) ? vm(rental) : container(rental);
     rental.wipe_next = false;
-    if (spec.argv.empty()) {
+    if (spec.argv.empty() && !spec.vm) {
         rental.alive = false;
         container_failed(rental, "args: no closing quotation");
         return;
@@ -216,8 +234,10 @@ void World::start_container(Rental& rental) {
 }
 
 void World::take(const MachineEvent& event) {
-    auto* rental = find(Provider::vastai, event.machine);
-    if (rental == nullptr) rental = find(Provider::runpod, event.machine);
+    Rental* rental = nullptr;
+    for (const auto provider : kProviders) {
+        if (rental == nullptr) rental = find(provider, event.machine);
+    }
     if (rental == nullptr || event.run != rental->run || !rental->exists()) return;
     switch (event.kind) {
         case MachineEvent::Kind::started:
@@ -225,6 +245,7 @@ void World::take(const MachineEvent& event) {
             ++rental->starts;
             if (rental->phase != Phase::starting) return;
             enter(*rental, Phase::running, now(), {});
+            if (rents_vms(rental->provider)) vm_started(*rental);
             rental->restart = Restart::none;
             rental->started_at = now();
             rental->exit_code.reset();
@@ -258,6 +279,12 @@ void World::take(const MachineEvent& event) {
 }
 
 void World::container_failed(Rental& rental, const std::string& why) {
+    if (rents_vms(rental.provider)) {
+        // It never comes up; the provider shows it as booting.
+        log(rental, "boot failed: " + why);
+        enter(rental, Phase::loading, now(), {});
+        return;
+    }
     const auto line = fmt::format(
         "Error response from daemon: failed to create task for container: failed to create shim task: OCI "
         "runtime "
@@ -278,6 +305,13 @@ void World::container_failed(Rental& rental, const std::string& why) {
 }
 
 void World::main_exited(Rental& rental) {
+    if (rents_vms(rental.provider)) {
+        // The whole system went down.
+        rental.halted_at = now();
+        enter(rental, Phase::exited, now(), {});
+        rental.halt = Halt::main_exit;
+        return;
+    }
     if (rental.provider == Provider::vastai) {
         rental.halted_at = now();
         rental.status_msg =
@@ -316,7 +350,7 @@ void World::stop(Rental& rental, Halt halt, Millis grace) {
     }
     if (rental.phase == Phase::stopping && halt != Halt::asked) return;
     rental.halt = halt;
-    if (halt == Halt::taken_back || halt == Halt::host) log(rental, "Exited by Runpod");
+    if (rental.provider == Provider::runpod && (halt == Halt::taken_back || halt == Halt::host)) log(rental, "Exited by Runpod");
     if (!rental.alive) {
         finish_stop(rental, now());
         return;
@@ -355,6 +389,7 @@ void World::finish_stop(Rental& rental, Instant at) {
 
 StartOutcome World::start(Rental& rental) {
     if (rental.lease_over) return StartOutcome::lease_over;
+    if (rents_vms(rental.provider)) return start_vm(rental);
     const auto* host = market_.host(rental.host);
     std::optional<std::int64_t> bid;
     if (rental.is_bid) bid = rental.bid_per_hour / std::max(1, rental.gpus);
@@ -427,6 +462,10 @@ void World::lease_ended(Rental& rental, Instant at) {
 }
 
 void World::take_back(Rental& rental, std::optional<Millis> grace, std::optional<Millis> held) {
+    if (rents_vms(rental.provider)) {
+        take_back_vm(rental, held);
+        return;
+    }
     const bool runpod = rental.provider == Provider::runpod;
     if (!rental.exists() || rental.forced_out) return;
     rental.forced_out = held ? now() + *held : Instant::max();
@@ -439,7 +478,11 @@ void World::take_back(Rental& rental, std::optional<Millis> grace, std::optional
 void World::give_back(Rental& rental) {
     if (!rental.forced_out) return;
     rental.forced_out.reset();
-    if (auto* host = market_.host(rental.host)) host->taken = std::max(0, host->taken - rental.gpus);
+    if (rents_vms(rental.provider)) {
+        if (auto* type = market_.vm_type(rental.provider, rental.vm.type)) ++type->stock[rental.vm.region];
+    } else if (auto* host = market_.host(rental.host)) {
+        host->taken = std::max(0, host->taken - rental.gpus);
+    }
     market_.relist(rental.host);
     market_changed();
 }
@@ -448,7 +491,8 @@ void World::set_offline(Rental& rental, bool offline, bool keep_processes) {
     accrue(rental);
     rental.offline = offline;
     if (offline && !keep_processes && rental.alive) machines_->kill(rental.id);
-    if (!offline && rental.provider == Provider::runpod && rental.phase == Phase::loading && !rental.due) {
+    const bool waits = rental.provider == Provider::runpod || rents_vms(rental.provider);
+    if (!offline && waits && rental.phase == Phase::loading && !rental.due) {
         rental.due = now();
     }
     nudge();
