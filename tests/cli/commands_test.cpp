@@ -1,6 +1,12 @@
 #include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -362,4 +368,80 @@ TEST_CASE("doctor says what is wrong and ends accordingly") {
     CHECK(holds(sick.out, "warning  ready"));
     CHECK(holds(sick.out, "failed   advertise"));
     CHECK(run_command({"doctor"}, {.url = "unix:/nonexistent/s"}).status == 120);
+}
+
+TEST_CASE("doctor shows what the daemon found, provider by provider") {
+    const auto script = [](int status, const std::string& found) {
+        return [=](const Request& request, Wire& wire) {
+            if (request.path() == "/v1/providers/check")
+                wire.reply(status, found, status == 200 ? "application/json" : "application/problem+json");
+            else if (request.path() == "/v1/providers")
+                wire.reply(200, R"({"items":[{"name":"vastai","health":"ok","advertise_url":null}]})");
+            else
+                wire.reply(200, R"({"items":[]})");
+        };
+    };
+    const std::string found = R"({"items":[
+        {"provider":"daemon","level":"warning","what":"advertise_url","text":"10.0.0.5 is a private address"},
+        {"provider":"vastai","level":"ok","what":"key","text":"accepted"},
+        {"provider":"vastai","level":"%","what":"money","text":"0.20 dollars left\u001b[31m"}],"next_cursor":null})";
+    const auto with = [&](const std::string& level) {
+        auto body = found;
+        return body.replace(body.find('%'), 1, level);
+    };
+    const ScriptedServer mild(script(200, with("warning")));
+    const auto fine = run_command({"doctor"}, {.url = mild.url()});
+    CHECK(fine.status == 0);
+    CHECK(holds(fine.out, "\nvastai\n  ok       key        accepted\n  warning  money      0.20 dollars left"));
+    CHECK(holds(fine.out, "\ndaemon\n  warning  advertise_url 10.0.0.5 is a private address\n"));
+    CHECK_FALSE(holds(fine.out, "advertise_url is not set"));  // the daemon has looked itself
+    CHECK_FALSE(holds(fine.out, "\x1b"));                      // no colour, and none from outside
+    CHECK(mild.seen("POST", "/v1/providers/check").size() == 1);
+
+    const ScriptedServer bad(script(200, with("failed")));
+    const auto sick = run_command({"doctor"}, {.url = bad.url()});
+    CHECK(sick.status == 1);
+    CHECK(holds(sick.out, "  failed   money"));
+    const auto coloured = run_command({"doctor"}, {.url = bad.url(), .terminal = true});
+    CHECK(holds(coloured.out, "\x1b["));
+    const auto machine = run_command({"doctor", "--json"}, {.url = bad.url()});
+    CHECK(machine.status == 1);
+    const auto checks = nlohmann::json::parse(machine.out).at("checks");
+    CHECK(std::ranges::any_of(checks, [](const auto& c) {
+        return c.value("provider", "") == "vastai" && c.at("check") == "money" && c.at("verdict") == "failed";
+    }));
+
+    // Without the role the rest is told all the same.
+    const ScriptedServer viewer(script(403, R"({"title":"Forbidden","status":403,"detail":"the role operator is needed"})"));
+    const auto partly = run_command({"doctor"}, {.url = viewer.url()});
+    CHECK(holds(partly.out, "warning  checks     to have the providers checked a token needs the role operator"));
+    CHECK(holds(partly.out, "failed   advertise"));
+    const ScriptedServer broken(script(503, R"({"title":"x","status":503,"detail":"the daemon is stopping"})"));
+    CHECK(holds(run_command({"doctor"}, {.url = broken.url()}).out, "failed   checks     the daemon is stopping"));
+}
+
+TEST_CASE("doctor says why there is no daemon") {
+    const auto none = run_command({"doctor"}, {.url = "unix:/nonexistent/s"});
+    CHECK(none.status == 120);
+    CHECK(none.out.starts_with("failed   socket     /nonexistent/s: No such file or directory"));
+    const TemporaryFolder folder;
+    const auto path = folder.path() + "/s";
+    {
+        const ScriptedServer gone([](const Request&, Wire& wire) { wire.reply(200, "{}"); }, path);
+        CHECK(holds(run_command({"doctor"}, {.url = "unix:" + path}).out, "ok       socket"));
+    }
+    if (!std::filesystem::exists(path)) {  // what a daemon that was killed leaves behind
+        const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        path.copy(address.sun_path, sizeof address.sun_path - 1);
+        REQUIRE(::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+        ::close(fd);
+    }
+    const auto left = run_command({"doctor"}, {.url = "unix:" + path});
+    CHECK(left.status == 120);
+    CHECK(left.out.starts_with("failed   socket"));
+    CHECK(holds(left.out, "nobody listens there; gpuferryd is not running"));
+    const auto file = run_command({"doctor"}, {.url = "unix:" + folder.write("file", "x")});
+    CHECK(holds(file.out, "is not a socket"));
 }

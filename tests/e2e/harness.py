@@ -174,7 +174,19 @@ class Lab:
         self.wait_file(ports, self.sim, "sim")
         self.sim_ports = json.loads(ports.read_text())
 
-    def write_config(self, vastai=True, runpod=True, local=False, more=""):
+    KEYS = {"runpod": "rpa_E2E", "vastai": "vast-e2e", "lambda": "secret_e2e", "vultr": "VULTRE2E"}
+
+    def key_of(self, provider):
+        """The account key that write_config gives the daemon."""
+        return self.KEYS[provider]
+
+    @staticmethod
+    def sim_plays(provider):
+        """Whether the simulator has a face for this provider."""
+        shown = subprocess.run([str(BIN / "gpuferry-sim"), "--help"], capture_output=True, timeout=20, check=False)
+        return f"--{provider}-key".encode() in shown.stdout + shown.stderr
+
+    def write_config(self, vastai=True, runpod=True, local=False, more="", more_clouds=()):
         def cloud(name, enabled, lines):
             return f"  {name}: {{{lines}}}\n" if enabled else ""
         text = (f"listen: 127.0.0.1:0\nagent_listen: 127.0.0.1:{self.agent_port}\n"
@@ -183,6 +195,9 @@ class Lab:
             text += cloud("runpod", runpod, f"api_key: rpa_E2E, api_url: {self.face('runpod')}/v2, "
                                             f"graphql_url: {self.face('runpod')}/graphql")
             text += cloud("vastai", vastai, f"api_key: vast-e2e, api_url: {self.face('vastai')}")
+            for name in more_clouds:
+                path = {"lambda": "/api/v1", "vultr": "/v2"}[name]
+                text += cloud(name, True, f"api_key: {self.key_of(name)}, api_url: {self.face(name)}{path}")
         text += f"  local: {{enabled: {'true' if local else 'false'}}}\n" + more
         (self.folder / "gpuferryd.yaml").write_text(text)
 

@@ -1,6 +1,7 @@
 // Stands in for the runtime: a thread that takes events in order, commits to a real store, and answers. What it does with
 // an event is a test's to script; by default it does the simplest true thing.
 #pragma once
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -43,6 +44,14 @@ class ScriptedCore final : public CorePort {
         return view_;
     }
     [[nodiscard]] Instant now() const override { return instant_of(now_ms_.load()); }
+
+    void check_providers(std::function<void(std::vector<CheckLine>)> done) override {
+        ++check_rounds;
+        done(checks);
+    }
+
+    std::vector<CheckLine> checks;     // what a round finds; set before it is asked for
+    std::atomic<int> check_rounds{0};  // how often it was
 
     void set_now(Instant at) { now_ms_ = unix_millis(at); }
     void set_view(PublicView view) {
