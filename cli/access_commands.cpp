@@ -1,8 +1,7 @@
-// token create, list, revoke; secret set, list, remove.
+// token create, list, revoke.
 #include <fmt/core.h>
 #include <fmt/ostream.h>
 
-#include <istream>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.hpp"
@@ -14,8 +13,6 @@ namespace gf::cli {
 namespace {
 
 using nlohmann::json;
-
-constexpr std::size_t kSecretBytesMax = 64 << 10;
 
 struct TokenOptions {
     std::string name, role{"submitter"};
@@ -55,43 +52,11 @@ int list_tokens(Context& context) {
     return kExitOk;
 }
 
-int remove_named(Context& context, const char* collection, const std::string& name, const char* said) {
-    auto answer =
-        context.client.send_json(Call{.method = "DELETE", .path = path_of({"v1", collection, name})});
+int revoke_token(Context& context, const std::string& id) {
+    auto answer = context.client.send_json(Call{.method = "DELETE", .path = path_of({"v1", "tokens", id})});
     if (!answer) return report(context, answer.error());
     if (context.json) return print_json(context, *answer);
-    fmt::print(context.env.out, "{} {}\n", shown(name), said);
-    return kExitOk;
-}
-
-/// The value comes by standard input: a command line can be read by every user of the machine.
-int set_secret(Context& context, const std::string& name) {
-    std::string value(kSecretBytesMax + 1, '\0');
-    context.env.in.read(value.data(), static_cast<std::streamsize>(value.size()));
-    value.resize(static_cast<std::size_t>(context.env.in.gcount()));
-    while (value.ends_with('\n') || value.ends_with('\r')) value.pop_back();
-    if (value.empty() || value.size() > kSecretBytesMax)
-        return report(context,
-                      {.exit_code = kExitUsage,
-                       .text = fmt::format("the value is read from standard input and has 1 to {} bytes",
-                                           kSecretBytesMax)});
-    const auto body = json{{"value", value}}.dump(-1, ' ', false, json::error_handler_t::replace);
-    auto answer = context.client.send_json(Call{.method = "PUT",
-                                                .path = path_of({"v1", "secrets", name}),
-                                                .body = body,
-                                                .content_type = "application/json"});
-    if (!answer) return report(context, answer.error());
-    fmt::print(context.env.out, "secret {} is stored\n", shown(name));
-    return kExitOk;
-}
-
-int list_secrets(Context& context) {
-    auto answer = context.client.get_json("/v1/secrets");
-    if (!answer) return report(context, answer.error());
-    if (context.json) return print_json(context, *answer);
-    static const std::vector<Column> columns{{"NAME", {"name"}, Shape::text, true},
-                                             {"CHANGED", {"updated_at", "created_at"}, Shape::age}};
-    context.env.out << table_of(list_at(*answer, "items"), columns, now_ms(context)).print(context.style);
+    fmt::print(context.env.out, "{} is revoked\n", shown(id));
     return kExitOk;
 }
 
@@ -114,23 +79,7 @@ void add_access_commands(CLI::App& app, Action& chosen) {
     auto* revoke = token->add_subcommand("revoke", "end a token")->fallthrough();
     revoke->add_option("token", *id, "id of the token (tok_…)")->required();
     revoke->callback([&chosen, id] {
-        chosen = [id](Context& c) { return remove_named(c, "tokens", *id, "is revoked"); };
-    });
-
-    auto* secret = app.add_subcommand("secret", "secrets that jobs may name")->fallthrough();
-    secret->require_subcommand(1);
-    auto name = std::make_shared<std::string>();
-    auto* set =
-        secret->add_subcommand("set", "store one; the value is read from standard input")->fallthrough();
-    set->add_option("name", *name, "its name")->required();
-    set->callback([&chosen, name] { chosen = [name](Context& c) { return set_secret(c, *name); }; });
-    secret->add_subcommand("list", "names of secrets")->fallthrough()->callback([&chosen] {
-        chosen = list_secrets;
-    });
-    auto* remove = secret->add_subcommand("remove", "forget one")->fallthrough();
-    remove->add_option("name", *name, "its name")->required();
-    remove->callback([&chosen, name] {
-        chosen = [name](Context& c) { return remove_named(c, "secrets", *name, "is removed"); };
+        chosen = [id](Context& c) { return revoke_token(c, *id); };
     });
 }
 

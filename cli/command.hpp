@@ -33,7 +33,8 @@ void add_market_commands(CLI::App& app, Action& chosen);   // plan offers gpus p
 void add_machine_commands(CLI::App& app, Action& chosen);  // machines list|adopt|destroy
 void add_money_commands(CLI::App& app, Action& chosen);    // cost budget alerts
 void add_checkpoint_commands(CLI::App& app, Action& chosen);  // checkpoints list|verify, outputs list|get
-void add_access_commands(CLI::App& app, Action& chosen);      // token, secret
+void add_access_commands(CLI::App& app, Action& chosen);      // token
+void add_secret_commands(CLI::App& app, Action& chosen);      // secret
 void add_doctor_command(CLI::App& app, Action& chosen);
 
 /// Says what went wrong on standard error (with --json the daemon's problem goes to standard output) and

@@ -16,6 +16,9 @@ struct Environment {
     std::ostream& err;  // notes, warnings, errors
     bool out_is_terminal{false};
     bool err_is_terminal{false};
+    bool in_is_terminal{false};
+    /// Shows the prompt and reads one line from the terminal without echo; nothing at end of file or Ctrl-C.
+    std::function<std::optional<std::string>(const std::string& prompt)> ask_hidden;
     int columns{100};  // width of the terminal
     unsigned uid{0};   // whose data directory is the default
     std::function<std::optional<std::string>(const char*)> variable;

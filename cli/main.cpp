@@ -1,13 +1,17 @@
 // gpuferry: the command line. Everything is in run.cpp; here the real process is handed in.
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include "cli/run.hpp"
@@ -33,6 +37,51 @@ int terminal_columns() {
     return 100;
 }
 
+/// Off while it lives, as far as the terminal allows; Ctrl-C during it must not leave a terminal that shows nothing.
+class NoEcho {
+ public:
+    NoEcho() {
+        if (tcgetattr(STDIN_FILENO, &before_) != 0) return;
+        termios quiet = before_;
+        quiet.c_lflag &= ~static_cast<tcflag_t>(ECHO | ECHONL);
+        caught_ = tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet) == 0;
+        struct sigaction action{};
+        action.sa_handler = on_interrupt;  // without SA_RESTART: the read ends
+        sigemptyset(&action.sa_mask);
+        sigaction(SIGINT, &action, &interrupt_);
+    }
+    ~NoEcho() {
+        if (caught_) tcsetattr(STDIN_FILENO, TCSAFLUSH, &before_);
+        sigaction(SIGINT, &interrupt_, nullptr);
+    }
+    NoEcho(const NoEcho&) = delete;
+    NoEcho& operator=(const NoEcho&) = delete;
+
+ private:
+    termios before_{};
+    struct sigaction interrupt_{};
+    bool caught_{false};
+};
+
+std::optional<std::string> ask_hidden(const std::string& prompt) {
+    std::cerr << prompt << std::flush;
+    std::optional<std::string> line(std::in_place);
+    {
+        const NoEcho quiet;
+        for (char c = 0; c != '\n';) {
+            const ssize_t got = read(STDIN_FILENO, &c, 1);
+            if (got < 0 && errno == EINTR && !interrupted) continue;
+            if (got <= 0 || interrupted) {
+                if (interrupted || line->empty()) line.reset();
+                break;
+            }
+            *line += c;
+        }
+    }
+    std::cerr << '\n';
+    return line;
+}
+
 void sleep_unless_interrupted(std::chrono::milliseconds duration) {
     const auto end = std::chrono::steady_clock::now() + duration;
     while (!interrupted && std::chrono::steady_clock::now() < end)
@@ -50,6 +99,8 @@ int main(int argc, char** argv) {
         .err = std::cerr,
         .out_is_terminal = isatty(STDOUT_FILENO) == 1,
         .err_is_terminal = isatty(STDERR_FILENO) == 1,
+        .in_is_terminal = isatty(STDIN_FILENO) == 1,
+        .ask_hidden = ask_hidden,
         .columns = terminal_columns(),
         .uid = geteuid(),
         .variable = [](const char* name) -> std::optional<std::string> {

@@ -57,6 +57,7 @@ int run(std::vector<std::string> arguments, Environment& env) {
     add_money_commands(app, chosen);
     add_checkpoint_commands(app, chosen);
     add_access_commands(app, chosen);
+    add_secret_commands(app, chosen);
     add_doctor_command(app, chosen);
     try {
         std::reverse(arguments.begin(), arguments.end());  // CLI11 takes a vector from its back

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "config/utf8.hpp"
+#include "model/secret_name.hpp"
 
 namespace gf {
 namespace {
@@ -59,6 +60,55 @@ void read_image(Walk& walk, const Node& node, JobDraft& draft) {
         draft.spec.image = *image;
     else
         walk.wrong(node, "an image such as ghcr.io/owner/name:tag");
+}
+
+/// The name of a secret. What is none is not shown in the error: it may be a token or a password in the wrong place.
+std::optional<std::string> secret_name(Walk& walk, const Node& node) {
+    if (node.kind == Node::Kind::scalar && is_secret_name(node.text)) return node.text;
+    walk.error(node, ErrorKind::invalid,
+               "must be the name of a secret (" + std::string(kSecretNameRule) +
+                   "), never its value; gpuferry secret set NAME stores one");
+    return std::nullopt;
+}
+
+void read_secrets(Walk& walk, const Node& node, JobDraft& draft) {
+    walk.list(node, kJobSecretsMax, [&](const Node& item) {
+        auto name = secret_name(walk, item);
+        if (!name) return;
+        if (std::ranges::find(draft.spec.secrets, *name) != draft.spec.secrets.end()) {
+            walk.error(item, ErrorKind::invalid, "is there twice");
+            return;
+        }
+        draft.spec.secrets.push_back(*std::move(name));
+        draft.secret_places.emplace_back(item.place, walk.path());
+    });
+}
+
+void read_image_auth(Walk& walk, const Node& node, JobDraft& draft) {
+    static constexpr auto kFields = std::to_array<Field<ImageAuthSpec>>({
+        {"username",
+         [](Walk& w, const Node& n, ImageAuthSpec& a) {
+             auto name = line_text(w, n, 256);
+             // It becomes a word of a command line at some providers.
+             if (name && name->find_first_of(" \"'\\") != std::string::npos)
+                 w.wrong(n, "a user name without blanks, quotes and backslashes");
+             else if (name)
+                 a.username = std::move(*name);
+         }},
+        {"password",
+         [](Walk& w, const Node& n, ImageAuthSpec& a) {
+             if (auto name = secret_name(w, n)) a.password_secret = std::move(*name);
+         }},
+    });
+    ImageAuthSpec auth;
+    const auto errors = walk.errors().size();
+    draft.image_auth = &node;
+    read_section<ImageAuthSpec>(walk, node, kFields, auth);
+    if (walk.errors().size() != errors) return;
+    if (auth.username.empty() || auth.password_secret.empty())
+        walk.error(node, ErrorKind::invalid, "needs username: and password: the name of a secret");
+    else
+        draft.spec.image_auth = std::move(auth);
 }
 
 void read_user(Walk& walk, const Node& node, JobDraft& draft) {
@@ -147,9 +197,6 @@ void read_progress_regex(Walk& walk, const Node& node, JobDraft& draft) {
 constexpr char kOneTask[] = "a job has one task today; submit one job for each";
 constexpr char kOneMachine[] = "a job runs on one machine today";
 constexpr char kWarm[] = "a machine without work is kept for idle.machine of the daemon's configuration";
-constexpr char kSecrets[] =
-    "secrets come with the secret store; what is in env is stored with the job in plain text";
-constexpr char kRegistry[] = "private images come with the secret store";
 constexpr char kCache[] = "nothing is kept on warm machines today";
 constexpr char kInputs[] = "S3 stores come with the checkpoint stores; fetch the data in run";
 constexpr char kResumeCheck[] = "nothing watches for a silent restart today";
@@ -185,15 +232,19 @@ constexpr auto kJob = std::to_array<JobField>({
          if (auto v = line_text(w, n, 100)) d.spec.project = std::move(*v);
      }},
     {"image", read_image},
-    {"image_auth", reserved<kRegistry>},
+    {"image_auth", read_image_auth},
     {"run",
      [](Walk& w, const Node& n, JobDraft& d) {
          d.has_run = true;
          if (auto v = w.text(n, kRunBytesMax)) d.spec.run = std::move(*v);
      }},
     {"env", read_env},
-    {"secrets", reserved<kSecrets>},
-    {"secrets_on", reserved<kSecrets>},
+    {"secrets", read_secrets},
+    {"secrets_on",
+     [](Walk& w, const Node& n, JobDraft& d) {
+         constexpr std::array<std::string_view, 2> names{"verified", "any"};
+         if (const auto v = w.one_of(n, names)) d.spec.secrets_on_any = *v == "any";
+     }},
     {"user", read_user},
     {"entrypoint",
      [](Walk& w, const Node& n, JobDraft&) {

@@ -1,7 +1,10 @@
 // The schema of a job spec: one table of keys per section. Used by job_spec_parser.cpp only.
 #pragma once
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "config/job_spec_parser.hpp"
 #include "config/walk.hpp"
@@ -14,6 +17,8 @@ struct JobDraft {
     const SpecContext* context{nullptr};
     const Node* gpus{nullptr};  // keys that exclude each other, for the checks across keys
     const Node* cpu_only{nullptr};
+    const Node* image_auth{nullptr};
+    std::vector<std::pair<Place, std::string>> secret_places;  // of spec.secrets, in its order, with the field's path
     bool has_run{false};
 };
 using JobField = Field<JobDraft>;

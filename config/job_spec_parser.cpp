@@ -21,6 +21,13 @@ void check_across(Walk& walk, const Node& root, const JobDraft& draft) {
     const auto& r = draft.spec.resources;
     if (!draft.has_run && root.kind == Node::Kind::mapping)
         walk.error_at(root.place, ErrorKind::invalid, "run", "run is missing: the command of the job");
+    for (std::size_t i = 0; i < draft.spec.secrets.size(); ++i)
+        if (const auto& name = draft.spec.secrets[i]; draft.spec.env.contains(name))
+            walk.error_at(draft.secret_places[i].first, ErrorKind::invalid, draft.secret_places[i].second,
+                          "secrets: " + name + " is in env too; a variable has one value");
+    if (draft.image_auth != nullptr && draft.spec.image.empty() && root.kind == Node::Kind::mapping)
+        walk.error_at(draft.image_auth->place, ErrorKind::invalid, "image_auth",
+                      "image_auth is for pulling image, and there is none");
     if (draft.cpu_only != nullptr && r.cpu_only) {
         const auto excluded = [&](std::string_view key, bool there) {
             if (there)

@@ -4,6 +4,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -132,6 +133,7 @@ void redact(const Secret& secret) {
     if (plain.size() < kSecretMin) return;
     auto& all = redactions();
     const std::unique_lock lock(all.mutex);
+    if (std::ranges::find(all.texts, plain) != all.texts.end()) return;  // opened again
     all.texts.push_back(plain);
     if (auto encoded = url_encoded(plain); encoded != plain) all.texts.push_back(std::move(encoded));
     for (auto& form : base64_forms(plain)) all.texts.push_back(std::move(form));

@@ -21,6 +21,8 @@
 #include "daemon/log.hpp"
 #include "daemon/retention.hpp"
 #include "daemon/runtime/runtime.hpp"
+#include "daemon/ssh/reach.hpp"
+#include "daemon/ssh/tunnels.hpp"
 #include "daemon/secrets/sealing.hpp"
 #include "daemon/self_checks.hpp"
 #include "providers/registry.hpp"
@@ -46,18 +48,10 @@ std::string lower(std::string text) {
     return text;
 }
 
-/// "https://[::1]:8471" -> "[::1]": as a Host header has it, without the port.
-std::string host_of(std::string_view url) {
-    url.remove_prefix(std::min(url.size(), url.find("://") + 3));
-    const auto authority = url.substr(0, url.find('/'));
-    const auto end = authority.starts_with('[') ? authority.find(']') + 1 : authority.find(':');
-    return lower(std::string(authority.substr(0, end)));
-}
-
 /// What the REST face is called beside loopback names and the address in `listen`.
 std::vector<std::string> names_of_rest(const Settings& s) {
     auto names = s.allowed_hosts;
-    if (!s.advertise_url.empty()) names.push_back(host_of(s.advertise_url));
+    if (!s.advertise_url.empty()) names.push_back(host_in_url(s.advertise_url));
     char machine[256] = "";
     if (!is_loopback_host(s.listen.host) && ::gethostname(machine, sizeof machine - 1) == 0) names.push_back(lower(machine));
     return names;
@@ -89,7 +83,7 @@ CoreSettings core_settings(const Settings& s, const std::string& install, double
     else out.machines_max = 1'000'000;
     out.usd_per_hour_max = s.rate_max;
     out.orphans = s.orphans;
-    out.cloud_reachable = !s.advertise_url.empty();
+    out.cloud_reachable = false;  // `reached_providers` says which are
     out.cuda_probe_required = s.cuda_probe == CudaProbePolicy::required;
     out.cuda_probe_off = s.cuda_probe == CudaProbePolicy::off;
     out.time_scale = time_scale;
@@ -122,11 +116,18 @@ struct Service::Impl {
     std::unique_ptr<SecretSeal> seal;  // of users' secrets; the runtime and the API use it
     std::string agent_sha256;
     std::vector<std::string> provider_names;
+    std::map<std::string, Way> ways;        // by provider
+    std::map<std::string, bool> whole_vms;  // by provider: its machines take a host key of ours
+    std::string install_name;
+    std::unique_ptr<ssh::Tunnels> tunnels;  // uses nearly all above
 
     Result<void> open_parts();
     Result<void> open_listeners();
     Result<void> write_ports();
-    void complete_launch(LaunchRequest& request, const MachineId& machine);
+    Result<void> complete_launch(LaunchRequest& request, const MachineId& machine);
+    std::map<std::string, std::string> agent_env(const MachineId& machine) const;
+    void find_ways(const std::vector<std::unique_ptr<Provider>>& providers);
+    Result<void> open_tunnels(const LiveRows& live, const std::string& agent);
     void free_later(const JobId& job);
     std::vector<CheckLine> check_own_place() const;
     std::shared_ptr<const JobSpec> parse_spec(const std::string& text, bool yaml) const;
@@ -146,14 +147,75 @@ std::shared_ptr<const JobSpec> Service::Impl::parse_spec(const std::string& spec
     return std::make_shared<const JobSpec>(*std::move(spec));
 }
 
-void Service::Impl::complete_launch(LaunchRequest& request, const MachineId& machine) {
-    const bool local = request.offer.provider.get() == "local";
+std::map<std::string, std::string> Service::Impl::agent_env(const MachineId& machine) const {
+    return {{"GPUFERRY_MACHINE", machine_tag(install_name, machine.get())},
+            {"GPUFERRY_ENROL", enrol_token(install_key, machine)},
+            {"GPUFERRY_PIN", gateway->spki_pin()}};
+}
+
+void Service::Impl::find_ways(const std::vector<std::unique_ptr<Provider>>& providers) {
+    const Settings& s = options.settings;
+    const std::map<std::string, std::string> apis{{"runpod", s.providers.runpod.api_url}, {"vastai", s.providers.vastai.api_url},
+                                                  {"lambda", s.providers.lambda.api_url}, {"vultr", s.providers.vultr.api_url}};
+    for (const auto& provider : providers) {
+        const std::string name = provider->name().get();
+        const auto api = apis.find(name);
+        const Capabilities able = provider->capabilities();
+        ways[name] = way_to(s.reach, s.advertise_url, able, api == apis.end() ? std::string() : api->second);
+        whole_vms[name] = able.vm;
+    }
+}
+
+Result<void> Service::Impl::open_tunnels(const LiveRows& live, const std::string& agent) {
+    ssh::TunnelsOptions wanted;
+    wanted.data_dir = options.settings.data_dir;
+    wanted.comment = "gpuferry-" + install_name;
+    wanted.target = [this] { return own_gateway(options.settings.agent_listen, gateway->port()); };
+    wanted.agent_for = [this, agent](std::string_view arch) -> Result<ssh::AgentBinary> {
+        if (arch != "x86_64") return fail(ErrorKind::not_found, "there is no agent for " + std::string(arch));
+        const std::string kept = options.settings.data_dir + "/agents/" + agent_sha256;
+        std::error_code absent;
+        const std::string path = std::filesystem::exists(kept, absent) ? kept : agent;
+        const auto size = std::filesystem::file_size(path, absent);
+        if (absent) return fail(ErrorKind::io, "the agent's binary " + path + " cannot be read: " + absent.message());
+        return ssh::AgentBinary{.path = path, .sha256 = agent_sha256, .size = static_cast<std::int64_t>(size)};
+    };
+    wanted.tag_of = [this](const MachineId& machine) { return MachineTag{machine_tag(install_name, machine.get())}; };
+    wanted.agent_env = [this](const MachineId& machine) { return agent_env(machine); };
+    wanted.agent_connected = [this](const MachineId& machine) { return gateway->connected(machine); };
+    wanted.tell = [this](const ssh::TunnelNews& news) {
+        runtime->post(TunnelChanged{.machine = news.machine, .up = news.up, .detail = news.reason + ": " + news.detail}, {});
+    };
+    wanted.seed = std::stoull(random_hex(8), nullptr, 16);
+    tunnels = std::make_unique<ssh::Tunnels>(std::move(wanted));
+    if (auto opened = tunnels->open_keys(); !opened) return opened;
+    std::set<MachineId> machines;
+    for (const MachineRecord& row : live.machines)
+        if (row.state != MachineState::gone) machines.insert(row.id);
+    tunnels->keep_only(machines);
+    return {};
+}
+
+Result<void> Service::Impl::complete_launch(LaunchRequest& request, const MachineId& machine) {
+    const std::string& provider = request.offer.provider.get();
+    const auto way = ways.find(provider);
+    if (way != ways.end() && way->second == Way::tunnel) {
+        // It cannot reach us: it gets keys, and we go there. Its agent and all that an agent knows come by that way.
+        auto setup = tunnels->prepare(machine, whole_vms.at(provider));
+        if (!setup) return fail(ErrorKind::unavailable, "no ssh key for the machine: " + setup.error().message);
+        request.ssh = *std::move(setup);
+        request.env = {{"GPUFERRY_MACHINE", request.tag.get()}};
+        request.start_script = ":";
+        return {};
+    }
+    const bool local = provider == "local";
     const std::string url = local || options.settings.advertise_url.empty() ? local_url() : options.settings.advertise_url;
     request.env = {{"GPUFERRY_URL", url},
                    {"GPUFERRY_MACHINE", request.tag.get()},
                    {"GPUFERRY_ENROL", enrol_token(install_key, machine)},
                    {"GPUFERRY_PIN", gateway->spki_pin()}};
     request.start_script = start_script({.url = url, .sha256 = agent_sha256});
+    return {};
 }
 
 void Service::Impl::free_later(const JobId& job) {
@@ -196,6 +258,7 @@ Result<void> Service::Impl::open_parts() {
     auto key = dir->install_key();
     if (!key) return fail(std::move(key).error());
     install_key = *key;
+    install_name = *install;
     log::redact(install_key);
     seal = std::make_unique<SecretSeal>(install_key);
     for (const Secret& secret : {settings.providers.runpod.api_key, settings.providers.vastai.api_key,
@@ -253,14 +316,20 @@ Result<void> Service::Impl::open_parts() {
     if (!made) return fail(std::move(made).error());
     provider_http = std::move(made->http);
     for (const auto& p : made->providers) provider_names.push_back(p->name().get());
+    find_ways(made->providers);
+    if (auto opened = open_tunnels(*live, agent); !opened) return opened;
 
     RuntimeOptions runtime_options;
     runtime_options.core = core_settings(settings, *install, options.time_scale);
     runtime_options.core.gpus = &*gpus;
+    for (const auto& [name, way] : ways)
+        if (way != Way::none) runtime_options.core.reached_providers.insert(name);
     runtime_options.seed = std::stoull(random_hex(8), nullptr, 16);
     runtime_options.data_dir = settings.data_dir;
     runtime_options.parse_spec = [this](const std::string& t, bool yaml) { return parse_spec(t, yaml); };
-    runtime_options.complete_launch = [this](LaunchRequest& r, const MachineId& m) { complete_launch(r, m); };
+    runtime_options.complete_launch = [this](LaunchRequest& r, const MachineId& m) { return complete_launch(r, m); };
+    runtime_options.open_tunnel = [this](const OpenTunnel& e) { tunnels->open(e.machine, e.to); };
+    runtime_options.close_tunnel = [this](const MachineId& m) { tunnels->close(m); };
     runtime_options.open_secret = [this](const SecretRecord& row) { return seal->open(row.name, row.sealed); };
     runtime_options.events_committed = [this](std::int64_t seq) {
         if (api) api->events_committed(seq);
@@ -355,10 +424,12 @@ void Service::stop() {
     // The core with the store's writer first: what waits for it is answered while its connection is still open, and what comes
     // after is told that the daemon is stopping. Then the doors, then the threads that serve sockets.
     impl_->runtime->stop();
+    if (impl_->tunnels) impl_->tunnels->stop();
     if (impl_->api) impl_->api->stop();
     if (impl_->gateway) impl_->gateway->stop();
     if (impl_->loop) impl_->loop->stop();
     impl_->api.reset();
+    impl_->tunnels.reset();
     impl_->gateway.reset();
     impl_->runtime.reset();
     impl_->loop.reset();
@@ -367,25 +438,29 @@ void Service::stop() {
 
 /// The example that fits what was found: the spot one where there is a spot market, one that needs no cloud where jobs can
 /// run here, else one without spot.
-static std::string_view first_example(const Settings& s) {
-    const bool reachable = !s.advertise_url.empty();
-    if (reachable && s.providers.vastai.enabled()) return "examples/train-tiny/job.yaml";
+static std::string_view first_example(const Settings& s, bool vastai) {
+    if (vastai) return "examples/train-tiny/job.yaml";
     if (s.providers.local.enabled) return "examples/train-tiny/local.yaml";
     return "examples/train-tiny/on-demand.yaml";
 }
 
 std::string Service::greeting() const {
     const Settings& s = impl_->options.settings;
+    const auto reached = [this](const char* name) {
+        const auto way = impl_->ways.find(name);
+        return way != impl_->ways.end() && way->second != Way::none;
+    };
     std::string found = "providers:";
     for (const std::string& name : impl_->provider_names) found += " " + name;
     if (!s.providers.runpod.enabled() && !s.providers.vastai.enabled())
         found += " (no cloud keys: set RUNPOD_API_KEY or VAST_API_KEY)";
-    else if (s.advertise_url.empty())
-        found += " (no advertise_url: rented machines could not reach this daemon, so only local ones are used)";
+    else if (std::ranges::none_of(impl_->ways, [](const auto& way) { return way.first != "local" && way.second != Way::none; }))
+        found += " (" + std::string(s.advertise_url.empty() ? "no advertise_url" : "advertise_url is a private address") +
+                 ": rented machines could not reach this daemon, so only local ones are used)";
     const auto scheme = is_loopback_host(s.listen.host) ? "http://" : "https://";
     const auto address = text(ListenAddress{.host = s.listen.host, .port = impl_->api->port()});
     return found + "\nlistening: " + s.data_dir + "/gpuferry.sock, " + scheme + address + ", agents on port " +
-           std::to_string(impl_->gateway->port()) + "\nnext: gpuferry submit " + std::string(first_example(s)) + "   (then: gpuferry ps, gpuferry logs --follow JOB)\n";
+           std::to_string(impl_->gateway->port()) + "\nnext: gpuferry submit " + std::string(first_example(s, reached("vastai"))) + "   (then: gpuferry ps, gpuferry logs --follow JOB)\n";
 }
 
 }  // namespace gf

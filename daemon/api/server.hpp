@@ -20,6 +20,7 @@ namespace gf {
 namespace checkpoints {
 class CheckpointStore;
 }
+class SecretSeal;
 
 /// Totals since the start, for /metrics.
 struct CommitCounters {
@@ -47,6 +48,7 @@ struct ServerOptions {
     std::function<std::string()> extra_metrics;                    // Prometheus text to append; may be empty
     const GpuNames* gpus{nullptr};                                 // outlives the server; for /v1/gpus and specs
     checkpoints::CheckpointStore* store{nullptr};                            // outlives the server; for outputs
+    const SecretSeal* seal{nullptr};                                         // outlives the server; null = no secrets are taken
 };
 
 class ApiServer {

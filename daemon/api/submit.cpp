@@ -8,6 +8,8 @@
 #include "daemon/api/blobs.hpp"
 #include "daemon/api/handlers.hpp"
 #include "daemon/core.hpp"
+#include "daemon/secrets/sealing.hpp"
+#include "model/secret_name.hpp"
 
 namespace gf::api {
 namespace {
@@ -82,6 +84,30 @@ std::optional<Parsed> parse_body(const Call& call) {
     return Parsed{.format = *format, .spec = *std::move(outcome.spec)};
 }
 
+/// Why the secrets that the spec names cannot be had, and the field that names them; nothing if they can. Whether they open
+/// is the core's to find: what cannot be opened now may be put back while the job waits.
+Result<std::optional<http::FieldError>> secrets_refusal(Reader& reader, const JobSpec& spec) {
+    const auto missing = [&](const std::string& name) {
+        return "there is no secret " + name + ": gpuferry secret set " + name + ", or PUT /v1/secrets/" + name + " first";
+    };
+    std::int64_t bytes = 0;
+    for (std::size_t i = 0; i < spec.secrets.size(); ++i) {
+        const auto row = reader.secret(spec.secrets[i]);
+        if (!row) return fail(row.error());
+        const auto field = "secrets[" + std::to_string(i) + "]";
+        if (!*row) return std::optional(http::FieldError{.field = field, .message = missing(spec.secrets[i]), .range = {}});
+        bytes += sealed_value_bytes((*row)->sealed).value_or(0);
+        if (bytes > kJobSecretBytesMax)
+            return std::optional(http::FieldError{.field = field, .message = "the values of a job's secrets together are too large",
+                                                  .range = "at most " + std::to_string(kJobSecretBytesMax) + " bytes"});
+    }
+    if (!spec.image_auth) return std::nullopt;
+    const auto row = reader.secret(spec.image_auth->password_secret);
+    if (!row) return fail(row.error());
+    if (*row) return std::nullopt;
+    return std::optional(http::FieldError{.field = "image_auth.password", .message = missing(spec.image_auth->password_secret), .range = {}});
+}
+
 /// The error of a key that cannot be one; nothing for a good or absent key.
 std::optional<std::string> bad_key(std::string_view key) {
     const bool printable = std::ranges::all_of(key, [](char c) { return c >= 0x20 && c < 0x7f; });
@@ -100,6 +126,9 @@ void submit_job(Call call) {
         const auto message = "there is no blob " + code + ": PUT it to /v1/blobs/" + code + " first";
         return call.answer(http::problem(422, message, {{.field = "code", .message = message, .range = {}}}));
     }
+    const auto secrets = secrets_refusal(call.reader(), parsed->spec);
+    if (!secrets) return fail_with(call, secrets.error());
+    if (*secrets) return call.answer(http::problem(422, (*secrets)->field + ": " + (*secrets)->message, {**secrets}));
     SubmitJob event;
     event.spec_is_yaml = parsed->format == SpecFormat::yaml;
     event.spec = std::make_shared<const JobSpec>(std::move(parsed->spec));

@@ -157,18 +157,6 @@ void Step::on(const CommandMachine& e, const StoredRows& rows) {
     reply(e.request, 202, R"({"state":"destroying"})");
 }
 
-void Step::on(const PutSecretCommand& e, const StoredRows&) {
-    out_.rows.push_back(PutSecret{e.secret});
-    history({.at = now_, .kind = "command", .reason = "secret_put", .detail = e.secret.name});
-    reply(e.request, 200, nlohmann::json{{"name", e.secret.name}}.dump());
-}
-
-void Step::on(const DropSecretCommand& e, const StoredRows&) {
-    out_.rows.push_back(DropSecret{e.name});
-    history({.at = now_, .kind = "command", .reason = "secret_dropped", .detail = e.name});
-    reply(e.request, 204, {});
-}
-
 void Step::on(const PutTokenCommand& e, const StoredRows&) {
     out_.rows.push_back(PutToken{e.token});
     history({.at = now_, .kind = "command", .reason = e.token.revoked_at ? "token_revoked" : "token_made", .detail = e.token.name});

@@ -23,6 +23,9 @@ class Orchestrator {
     Orchestrator(const Orchestrator&) = delete;
     Orchestrator& operator=(const Orchestrator&) = delete;
 
+    /// The secrets that can be opened, and the bytes of their values; the runtime tells after each rebuild. Later ones come by events.
+    void set_secrets(std::map<std::string, std::int64_t> bytes_by_name);
+
     /// The stored rows that `apply` must be given for this event.
     [[nodiscard]] RowRequest wants(const Event& event) const;
 

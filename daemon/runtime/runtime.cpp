@@ -339,6 +339,10 @@ void Runtime::release(std::vector<Effect> effects) {
             if (gateway_) gateway_->close(closing->machine);
         } else if (auto* queue = std::get_if<ReadQueue>(&effect)) {
             read_queue(*queue);
+        } else if (auto* opening = std::get_if<OpenTunnel>(&effect)) {
+            if (options_.open_tunnel) options_.open_tunnel(*opening);
+        } else if (auto* ending = std::get_if<CloseTunnel>(&effect)) {
+            if (options_.close_tunnel) options_.close_tunnel(ending->machine);
         } else if (auto* note = std::get_if<Note>(&effect)) {
             const auto level = note->level == "error"  ? log::Level::error
                                : note->level == "warn" ? log::Level::warn
@@ -391,8 +395,10 @@ void Runtime::release_call(Effect& effect) {
                 }
                 lane(e.provider, "launch", 4, [this, e](Provider& p) -> Event {
                     LaunchRequest request = e.request;
-                    options_.complete_launch(request, e.machine);
                     const Instant began = clock_.now();
+                    if (const auto completed = options_.complete_launch(request, e.machine); !completed)
+                        return LaunchEnded{e.machine, e.call_seq, began, clock_.now(),
+                                           LaunchOutcome{.id = {}, .error = completed.error(), .rate = {}}};
                     auto outcome = p.launch(request);
                     return LaunchEnded{e.machine, e.call_seq, began, clock_.now(), std::move(outcome)};
                 });

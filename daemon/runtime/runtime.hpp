@@ -30,8 +30,9 @@ struct RuntimeOptions {
     std::string data_dir;
     /// Parses a stored spec; null for a text that no longer parses. Called on the core's thread.
     std::function<std::shared_ptr<const JobSpec>(const std::string& text, bool yaml)> parse_spec;
-    /// Fills in what a machine needs to find us: environment and start script. Called on a lane's thread.
-    std::function<void(LaunchRequest&, const MachineId&)> complete_launch;
+    /// Fills in what a machine needs to find us: environment, start script, ssh keys. Called on a lane's thread. An error is told
+    /// as the outcome of a launch that never left this machine.
+    std::function<Result<void>(LaunchRequest&, const MachineId&)> complete_launch;
     /// Opens a stored secret (daemon/secrets). Called on the core's thread. Empty = no secret can be opened.
     std::function<Result<Secret>(const SecretRecord&)> open_secret;
     /// What the daemon sees of its own place, for the doctor. Called on a lane's thread, may block. May be empty.
@@ -39,6 +40,9 @@ struct RuntimeOptions {
     std::function<void(std::int64_t last_seq)> events_committed;  // may be empty
     std::function<void(const JobId&)> generation_committed;       // a new checkpoint generation of this job; may be empty
     std::function<void()> alive;                                  // called about every second by a healthy core thread
+    /// Both may be empty, and neither blocks for long.
+    std::function<void(const OpenTunnel&)> open_tunnel;
+    std::function<void(const MachineId&)> close_tunnel;
 };
 
 class Runtime final : public CorePort {

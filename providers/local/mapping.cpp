@@ -11,6 +11,7 @@ namespace {
 Offer plain_offer(const Hardware& h) {
     Offer o;
     o.provider = ProviderName{"local"};
+    o.verified = true;  // the user's own
     o.exclusive = true;
     o.host_id = h.host;
     o.region = "local";

@@ -8,6 +8,9 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "providers/canary.hpp"
+#include "providers/container_sshd.hpp"
+
 namespace gf::runpod {
 namespace {
 
@@ -45,14 +48,14 @@ std::string upper(std::string_view text) {
     return out;
 }
 
-std::optional<Bytes> memory_of(const GpuType& gpu) {
+MemoryReading memory_of(std::optional<double> memory_gb, const std::string& gpu_id, const GpuLookup& lookup) {
     // The catalog's "memory" is in GiB in truth: its 24, 80, 94, 141 and 180 are what the drivers report in
     // MiB over 1024.
-    if (!gpu.memory_gb || !(*gpu.memory_gb > 0) || *gpu.memory_gb > 100'000) return std::nullopt;
-    return Bytes{static_cast<std::int64_t>(*gpu.memory_gb * static_cast<double>(kGiB))};
+    return memory_gb ? read_gpu_memory(*memory_gb, kGiB, "runpod", gpu_id, lookup) : MemoryReading{};
 }
 
-int stock_of(std::string_view availability) {
+int stock_of(std::string_view any_case) {
+    const auto availability = upper(any_case);  // GraphQL: "Medium"
     if (availability == "NONE") return 0;
     if (availability == "LOW") return 1;
     if (availability == "MEDIUM") return 2;
@@ -141,10 +144,13 @@ std::optional<ErrorKind> refusal_of(const Answer& a) {
 }  // namespace
 
 std::string offer_id(const OfferId& id) {
-    return fmt::format("{}/{}/{}", id.cloud, id.gpu_id, id.count);
+    return fmt::format("{}{}/{}/{}", id.spot ? "spot/" : "", id.cloud, id.gpu_id, id.count);
 }
 
 std::optional<OfferId> parse_offer_id(std::string_view text) {
+    constexpr std::string_view spot = "spot/";
+    const bool is_spot = text.starts_with(spot);
+    if (is_spot) text.remove_prefix(spot.size());
     const auto first = text.find('/');
     const auto last = text.rfind('/');
     if (first == std::string_view::npos || last <= first + 1) return std::nullopt;
@@ -154,6 +160,7 @@ std::optional<OfferId> parse_offer_id(std::string_view text) {
     const auto [end, error] = std::from_chars(count.data(), count.data() + count.size(), id.count);
     if (error != std::errc{} || end != count.data() + count.size() || id.count < 1) return std::nullopt;
     if (id.cloud != "secure" && id.cloud != "community") return std::nullopt;
+    id.spot = is_spot;
     return id;
 }
 
@@ -174,12 +181,14 @@ std::optional<std::variant<Offer, RejectedOffer>> offer_of(const GpuType& gpu, s
     const auto price = read_price(secure ? gpu.price_secure : gpu.price_community);
     if (!price.ok()) return RejectedOffer{.id = id, .reason = price.reason};
     if (price.micros > kMicrosPerHourMax / count) return RejectedOffer{.id = id, .reason = "price_too_large"};
+    const auto memory = memory_of(gpu.memory_gb, gpu.id, lookup);
+    if (memory.unsettled) return RejectedOffer{.id = id, .reason = std::string(kMemoryUnit)};
 
     Offer offer;
     offer.provider = ProviderName{"runpod"};
     offer.id = id;
     offer.gpu.provider_name = gpu.id;
-    offer.gpu.memory = memory_of(gpu);
+    offer.gpu.memory = memory.memory;
     offer.gpu.canonical = lookup("runpod", gpu.id, offer.gpu.memory).value_or("");
     offer.gpu_count = count;
     offer.gpu_rate = UsdPerHour{price.micros * count};  // the list price is that of one GPU
@@ -187,10 +196,48 @@ std::optional<std::variant<Offer, RejectedOffer>> offer_of(const GpuType& gpu, s
     offer.hours_per_month = kHoursPerMonth;
     // Where a pod will stand is known only if one data center has stock; the country must not be guessed from
     // the id.
-    if (gpu.data_centers.size() == 1) offer.region = gpu.data_centers.front();
+    if (gpu.data_centers.size() == 1) offer.region = offer.data_center = gpu.data_centers.front();
     offer.cloud = std::string(cloud);
+    offer.verified = secure;  // the community cloud is other people's machines
     offer.cuda_max = cuda_promised(gpu.cuda_available);
     offer.stock = stock_of(gpu.availability);
+    return offer;
+}
+
+std::optional<std::variant<Offer, RejectedOffer>> spot_offer_of(const SpotType& gpu, std::string_view cloud, int count,
+                                                                const GpuLookup& lookup) {
+    if (gpu.id == "unknown") return std::nullopt;
+    const auto id = offer_id({.cloud = std::string(cloud), .gpu_id = gpu.id, .count = count, .spot = true});
+    const auto rejected = [&](std::string reason) { return RejectedOffer{.id = id, .reason = std::move(reason)}; };
+    if (!gpu.problem.empty()) return rejected("malformed");
+    if (gpu.id.empty()) return rejected("gpu_name_missing");
+    // All of lowestPrice is null for what is not offered.
+    if (gpu.sold == false || gpu.stock.empty()) return std::nullopt;
+    if (!gpu.counts.empty() && std::ranges::find(gpu.counts, count) == gpu.counts.end())
+        return rejected("no_machine_of_that_size");
+    const auto floor = read_price(gpu.floor, "min_bid");  // of one GPU
+    if (!floor.ok()) return rejected(floor.reason);
+    if (floor.micros > kMicrosPerHourMax / count / 2) return rejected("price_too_large");
+    const auto memory = memory_of(gpu.memory_gb, gpu.id, lookup);
+    if (memory.unsettled) return rejected(std::string(kMemoryUnit));
+    // Whole $0.0001, because a bid is sent per GPU.
+    const auto bid = (floor.micros + (floor.micros * kBidMarginPercent + 99) / 100 + 99) / 100 * 100;
+
+    Offer offer;
+    offer.provider = ProviderName{"runpod"};
+    offer.id = id;
+    offer.spot = true;
+    offer.gpu.provider_name = gpu.id;
+    offer.gpu.memory = memory.memory;
+    offer.gpu.canonical = lookup("runpod", gpu.id, offer.gpu.memory).value_or("");
+    offer.gpu_count = count;
+    offer.gpu_rate = UsdPerHour{bid * count};
+    offer.spot_floor = UsdPerHour{floor.micros * count};
+    offer.disk_micros_per_gb_month = kDiskMicrosRunning;
+    offer.hours_per_month = kHoursPerMonth;
+    offer.cloud = std::string(cloud);
+    offer.verified = cloud == "secure";
+    offer.stock = stock_of(gpu.stock);
     return offer;
 }
 
@@ -204,8 +251,17 @@ CreateRequest create_request(const LaunchRequest& request, const OfferId& offer,
     out.disk_gb = std::max<std::int64_t>(request.disk_gb, 1);  // always sent: leaving it out was refused once
     out.env = request.env;
     out.env["GPUFERRY_MACHINE"] = request.tag.get();  // second witness: names can be changed in the console
+    auto script = request.start_script;
+    if (request.ssh) {
+        // The account's keys are left alone: the pod's own PUBLIC_KEY wins over them.
+        out.env["PUBLIC_KEY"] = request.ssh->client_public;
+        out.ports = {"22/tcp"};
+        out.start_ssh = true;
+        script = with_sshd(request.ssh->client_public, script);
+    }
+    if (request.bid) out.bid_micros_per_gpu = request.bid->micros / offer.count;
     // The JSON form sets entrypoint and command without any shell quoting of RunPod's own in between.
-    out.args = nlohmann::json{{"entrypoint", {"/bin/sh", "-c"}}, {"cmd", {request.start_script}}}.dump();
+    out.args = nlohmann::json{{"entrypoint", {"/bin/sh", "-c"}}, {"cmd", {script}}}.dump();
     out.registry_id = std::move(registry_id);
     return out;
 }
@@ -216,7 +272,7 @@ ProviderMachine machine_of(const Pod& pod, const GpuLookup& lookup) {
     m.tag = pod.name;
     m.env_tag = pod.machine_mark;
     m.raw_state = pod.has_runtime ? pod.status + ", container up" : pod.status;
-    m.region = pod.data_center;
+    m.region = m.data_center = pod.data_center;
     m.created_at = parse_rfc3339(pod.created_at);
     if (pod.gpu_count) m.gpu_count = static_cast<int>(std::clamp<std::int64_t>(*pod.gpu_count, 0, 1024));
     if (!pod.gpu_id.empty())
@@ -242,6 +298,12 @@ ProviderMachine machine_of(const Pod& pod, const GpuLookup& lookup) {
         m.presence = Presence::unknown;
     }
 
+    // A pod that does not run keeps showing its last port.
+    if (m.presence == Presence::running && !pod.ssh_host.empty() && pod.ssh_port && *pod.ssh_port > 0 &&
+        *pod.ssh_port <= 65'535)
+        m.ssh = SshEndpoint{.host = pod.ssh_host,
+                            .port = static_cast<int>(*pod.ssh_port),
+                            .user = pod.ssh_user.empty() ? "root" : pod.ssh_user};
     if (m.presence == Presence::stopped) {
         // The GPU is free again whatever `cost` says (a recorded stopped pod still showed its full price),
         // the container disk is wiped, and a volume costs double.
@@ -286,15 +348,37 @@ LaunchOutcome outcome_of(const Reply<Pod>& reply) {
     return out;
 }
 
+SpotOutcome spot_outcome_of(const Reply<Pod>& reply) {
+    SpotOutcome out{.launch = outcome_of(reply)};
+    const auto& a = reply.answer;
+    if (!out.launch.error || !out.launch.id.empty() || a.delivery != Delivery::answered) return out;
+    // A query that does not pass the schema is not executed: the mutation is gone, or is another one now. 401 and 403 in JSON
+    // are this service's word on the key, which v2 may still take.
+    const bool spoken = a.shape != Shape::not_json && a.shape != Shape::none;
+    out.closed = a.status == 410 || a.code == "GRAPHQL_VALIDATION_FAILED" || (a.status == 400 && a.shape == Shape::graphql) ||
+                 ((a.status == 401 || a.status == 403 || a.status == 404) && spoken);
+    if (out.closed) out.launch.error->kind = ErrorKind::no_capacity;
+    return out;
+}
+
+std::optional<Charge> charge_of(const BillingRecord& record) {
+    const auto from = parse_rfc3339(record.start);
+    const auto until = parse_rfc3339(record.end);
+    const auto micros = read_amount(record.amount);
+    if (record.pod_id.empty() || !from || !until || !micros) return std::nullopt;
+    return Charge{.machine = ProviderMachineId{record.pod_id}, .tag = {}, .from = *from, .until = *until, .amount = Usd{*micros}};
+}
+
 Error read_error(const Answer& a, std::string_view what) {
-    if (a.paced) return error_with(ErrorKind::rate_limited, a, what);
+    if (a.paced) return error_with(a.held, a, what);
     if (a.delivery != Delivery::answered) return error_with(ErrorKind::unavailable, a, what);
     const bool own_voice = a.shape == Shape::problem || a.shape == Shape::v1 || a.shape == Shape::graphql;
     switch (a.status) {
         case 401:
             return error_with(own_voice ? ErrorKind::auth : ErrorKind::unavailable, a, what);
         case 403:
-            return error_with(own_voice ? ErrorKind::auth : ErrorKind::unavailable, a, what);
+            // Whatever is not v2's (or GraphQL's) own voice is the edge in front of it, which knows no keys.
+            return error_with(own_voice && a.shape != Shape::v1 ? ErrorKind::auth : ErrorKind::unavailable, a, what);
         case 402:
             return error_with(ErrorKind::no_money, a, what);
         case 410:

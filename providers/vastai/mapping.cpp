@@ -304,6 +304,7 @@ std::variant<Offer, RejectedOffer> offer_of(const Ask& ask, bool bid, std::int64
     o.id = id;
     o.spot = bid;
     o.exclusive = true;  // an ask is one slice of one machine
+    if (!ask.verification.empty()) o.verified = ask.verification == "verified";
     o.gpu.provider_name = ask.gpu_name;
     o.gpu.memory = gpu_memory(ask.gpu_ram);
     o.gpu.canonical = lookup("vastai", ask.gpu_name, o.gpu.memory).value_or("");
