@@ -4,9 +4,11 @@
 
 #include <algorithm>
 
+#include "providers/lambda/adapter.hpp"
 #include "providers/local/adapter.hpp"
 #include "providers/runpod/adapter.hpp"
 #include "providers/vastai/adapter.hpp"
+#include "providers/vultr/adapter.hpp"
 
 namespace gf {
 namespace {
@@ -54,10 +56,13 @@ Result<ProviderSet> make_providers(const ProviderSetup& setup, Clock& clock, con
                                       "providers.runpod.clouds: '{}' is neither secure nor community", cloud),
                                   .field = "providers.runpod.clouds"});
         out.providers.push_back(std::make_unique<runpod::Adapter>(
-            runpod::ClientSettings{.api_url = without_slash(setup.runpod.api_url),
-                                   .graphql_url = without_slash(setup.runpod.graphql_url),
-                                   .key = setup.runpod.api_key},
-            setup.runpod.clouds, *out.http, clock, lookup, setup.seed));
+            runpod::AdapterSettings{.client = {.api_url = without_slash(setup.runpod.api_url),
+                                               .graphql_url = without_slash(setup.runpod.graphql_url),
+                                               .key = setup.runpod.api_key},
+                                    .clouds = setup.runpod.clouds,
+                                    .spot = setup.runpod.spot,
+                                    .install = setup.install},
+            *out.http, clock, lookup, setup.seed));
     }
     if (!setup.vastai.api_key.empty()) {
         if (auto error = bad_url("providers.vastai.api_url", setup.vastai.api_url))
@@ -65,6 +70,20 @@ Result<ProviderSet> make_providers(const ProviderSetup& setup, Clock& clock, con
         out.providers.push_back(std::make_unique<vastai::Adapter>(without_slash(setup.vastai.api_url),
                                                                   setup.vastai.api_key, *out.http, clock,
                                                                   lookup, setup.seed + 1));
+    }
+    if (!setup.lambda.api_key.empty()) {
+        if (auto error = bad_url("providers.lambda.api_url", setup.lambda.api_url))
+            return fail(*std::move(error));
+        out.providers.push_back(std::make_unique<lambda::Adapter>(without_slash(setup.lambda.api_url),
+                                                                  setup.lambda.api_key, setup.install, *out.http,
+                                                                  clock, lookup, setup.seed + 2));
+    }
+    if (!setup.vultr.api_key.empty()) {
+        if (auto error = bad_url("providers.vultr.api_url", setup.vultr.api_url))
+            return fail(*std::move(error));
+        out.providers.push_back(std::make_unique<vultr::Adapter>(without_slash(setup.vultr.api_url),
+                                                                 setup.vultr.api_key, *out.http, clock, lookup,
+                                                                 setup.seed + 3));
     }
     std::ranges::sort(out.providers, {}, [](const auto& p) { return p->name(); });
     return out;

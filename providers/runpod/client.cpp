@@ -17,6 +17,31 @@ constexpr int kPagesMax = 100;
 // placement.
 constexpr Millis kPatience{Seconds{10}};
 constexpr Millis kCreatePatience{Seconds{60}};
+constexpr std::size_t kPageRows = 1000;  // of a listing that names no limit
+
+// What the canary watches. Only what no documented answer lacks is required.
+constexpr auto kGpuFields = std::to_array<FieldRule>({
+    {.path = "id", .kind = FieldKind::text, .required = true},
+    {.path = "memory", .kind = FieldKind::number},
+    {.path = "secure", .kind = FieldKind::boolean},
+    {.path = "community", .kind = FieldKind::boolean},
+    {.path = "price", .kind = FieldKind::object, .required = true},
+    {.path = "price.secure", .kind = FieldKind::number},
+    {.path = "price.community", .kind = FieldKind::number},
+    {.path = "maxCount", .kind = FieldKind::object},
+    {.path = "availability", .kind = FieldKind::text},
+    {.path = "dataCenters", .kind = FieldKind::list},
+    {.path = "cudaVersions", .kind = FieldKind::list},
+});
+constexpr auto kPodFields = std::to_array<FieldRule>({
+    {.path = "status", .kind = FieldKind::text, .required = true},
+    {.path = "name", .kind = FieldKind::text},
+    {.path = "cost", .kind = FieldKind::number},
+    {.path = "gpu", .kind = FieldKind::object},
+    {.path = "env", .kind = FieldKind::object},
+    {.path = "runtime", .kind = FieldKind::object},
+    {.path = "createdAt", .kind = FieldKind::text},
+});
 
 // RunPod publishes no minimum intervals, only a quota per account in headers; the pauses keep a burst of
 // searches from eating the minute.
@@ -27,7 +52,13 @@ PacerRules pacing() {
                           {.name = "list", .interval = Millis{500}, .urgency = Urgency::listing},
                           {.name = "registry", .urgency = Urgency::machine},
                           {.name = "search", .interval = Millis{250}, .urgency = Urgency::search},
-                          {.name = "balance", .interval = Seconds{5}, .urgency = Urgency::search}},
+                          {.name = "rename", .interval = Seconds{1}, .urgency = Urgency::listing},
+                          {.name = "billing", .interval = Seconds{5}, .urgency = Urgency::search},
+                          // GraphQL is a service of its own, on its way out: its troubles are not v2's.
+                          {.name = "balance", .interval = Seconds{5}, .urgency = Urgency::search, .apart = true},
+                          {.name = "account", .interval = Seconds{1}, .urgency = Urgency::search, .apart = true},
+                          {.name = "spot_search", .interval = Seconds{1}, .urgency = Urgency::search, .apart = true},
+                          {.name = "spot_create", .urgency = Urgency::machine, .apart = true}},
             .account_wide = true};
 }
 
@@ -113,6 +144,13 @@ Result<Pod> read_pod(const json& value, const std::string& path) {
     if (const auto* env = lenient.value("env")) pod.machine_mark = env_mark(*env);
     if (const auto* runtime = lenient.value("runtime"))
         pod.has_runtime = runtime->is_object() && !runtime->empty();
+    if (const auto* ssh = lenient.value("ssh"))
+        if (const auto* direct = FieldReader(*ssh, path).value("direct")) {
+            FieldReader d(*direct, path);
+            pod.ssh_host = d.text("host").value_or("");
+            pod.ssh_port = d.whole("port");
+            pod.ssh_user = d.text("username").value_or("");
+        }
     pod.created_at = lenient.text("createdAt").value_or("");
     return pod;
 }
@@ -170,6 +208,7 @@ Client::Exchange Client::call(std::string_view endpoint, HttpRequest request,
     Exchange out;
     if (auto turn = pacer_.enter(endpoint, request.once ? kCreatePatience : kPatience); !turn) {
         out.answer.paced = true;
+        out.answer.held = turn.error().kind;
         out.answer.text = turn.error().message;
         out.answer.retry_after = turn.error().retry_after;
         return out;
@@ -213,6 +252,7 @@ Reply<std::vector<GpuType>> Client::gpus(const std::string& cloud, int count) {
         not_as_documented(reply.answer, "the catalog answer has no array `gpus`");
         return reply;
     }
+    reply.shapes = count_shapes(*list, kGpuFields);
     reply.value.emplace();
     for (std::size_t i = 0; i < list->size(); ++i)
         reply.value->push_back(read_gpu((*list)[i], fmt::format("gpus[{}]", i)));
@@ -228,6 +268,8 @@ Reply<Pod> Client::create(const CreateRequest& request, std::span<const Secret> 
               {"env", request.env},
               {"args", request.args}};
     if (!request.registry_id.empty()) body["registry"] = request.registry_id;
+    if (!request.ports.empty()) body["ports"] = request.ports;
+    if (request.start_ssh) body["startSsh"] = true;
     auto [answer, text] = call(
         "create", {.method = "POST", .url = settings_.api_url + "/pods", .body = body.dump(), .once = true},
         secrets);
@@ -289,9 +331,16 @@ Reply<std::vector<Pod>> Client::pods() {
             }
             all.push_back(*std::move(pod));
         }
-        // The first v2 had no paging; without the object the page is everything.
+        add(reply.shapes, count_shapes(*list, kPodFields));
+        // The first v2 had no paging; without the object the page is everything. Not so where pages were told of before, or
+        // where the page is as full as one can be: then the word on the rest is missing.
         const auto paging = json->find("pagination");
-        if (paging == json->end() || paging->is_null()) break;
+        if (paging == json->end() || paging->is_null()) {
+            if (!pages_ && list->size() < kPageRows) break;
+            not_as_documented(reply.answer, "the listing does not say whether there is more");
+            return reply;
+        }
+        pages_ = true;
         FieldReader p(*paging, "pagination");
         const bool more = p.boolean("hasNextPage").value_or(false);
         cursor = p.text("nextCursor").value_or("");
@@ -362,17 +411,50 @@ Reply<Registry> Client::create_registry(const std::string& name, const std::stri
     return reply;
 }
 
-Reply<std::string> Client::balance() {
-    const json body{{"query", "query { myself { clientBalance } }"}};
-    auto [answer, text] =
-        call("balance", {.method = "POST", .url = settings_.graphql_url, .body = body.dump()});
-    Reply<std::string> reply{.answer = std::move(answer), .value = {}};
+Answer Client::delete_registry(const std::string& id) {
+    return call("registry", {.method = "DELETE",
+                             .url = fmt::format("{}/registries/{}", settings_.api_url, url_encoded(id))})
+        .answer;
+}
+
+Answer Client::rename(const std::string& id, const std::string& name) {
+    return call("rename", {.method = "PATCH",
+                           .url = fmt::format("{}/pods/{}", settings_.api_url, url_encoded(id)),
+                           .body = json{{"name", name}}.dump()})
+        .answer;
+}
+
+Reply<std::vector<BillingRecord>> Client::billing(const std::string& start, const std::string& end) {
+    auto [answer, body] =
+        call("billing", {.url = fmt::format("{}/billing/pods?startTime={}&endTime={}&bucketSize=hour", settings_.api_url,
+                                            url_encoded(start), url_encoded(end))});
+    Reply<std::vector<BillingRecord>> reply{.answer = std::move(answer), .value = {}};
     if (!reply.answer.success() || reply.answer.shape != Shape::object) return reply;
-    const auto json = parse_json(text);
-    const auto* data = FieldReader(*json, "").value("data");
-    const auto* myself = data == nullptr ? nullptr : FieldReader(*data, "data").value("myself");
-    if (myself != nullptr) reply.value = FieldReader(*myself, "data.myself").number("clientBalance");
-    if (!reply.value) not_as_documented(reply.answer, "the answer has no data.myself.clientBalance");
+    const auto json = parse_json(body);
+    const auto list = json->find("records");
+    if (!json->is_object() || list == json->end() || !list->is_array()) {
+        not_as_documented(reply.answer, "the billing answer has no array `records`");
+        return reply;
+    }
+    std::vector<BillingRecord> records;
+    for (std::size_t i = 0; i < list->size(); ++i) {
+        FieldReader r((*list)[i], fmt::format("records[{}]", i));
+        records.push_back({.pod_id = r.text("podId").value_or(""),
+                           .start = r.text("startTime").value_or(""),
+                           .end = r.text("endTime").value_or(""),
+                           .amount = r.number("totalAmount")});
+        if (r.problem()) {
+            not_as_documented(reply.answer, *r.problem());
+            return reply;
+        }
+    }
+    if (const auto* metadata = FieldReader(*json, "").value("metadata"))
+        if (const auto missing =
+                missing_pages("the billing answer", FieldReader(*metadata, "metadata").whole("recordCount"), records.size())) {
+            not_as_documented(reply.answer, missing->detail);
+            return reply;
+        }
+    reply.value = std::move(records);
     return reply;
 }
 

@@ -1,13 +1,15 @@
-// RunPod's REST v2 (and GraphQL for the balance) in RunPod's own words: paths, JSON fields and status codes
-// become the structs below, nothing is decided here. Blocking; thread-safe; paced. Facts: README.md beside
-// this file.
+// RunPod's REST v2 (and GraphQL for the balance and the legacy spot market) in RunPod's own words: paths, JSON fields
+// and status codes become the structs below, nothing is decided here. Blocking; thread-safe; paced. The GraphQL calls
+// are in graphql.cpp. Facts: README.md beside this file.
 #pragma once
+#include <atomic>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "providers/canary.hpp"
 #include "providers/decimal.hpp"
 #include "providers/http_client.hpp"
 #include "providers/pacer.hpp"
@@ -33,6 +35,7 @@ struct Answer {
     std::string code;  // GraphQL's extensions.code
     std::optional<Millis> retry_after;
     bool paced{false};  // our own pacer did not let it out: nothing was sent
+    ErrorKind held{ErrorKind::rate_limited};  // and why: rate_limited, or unavailable while its breaker is open
     [[nodiscard]] bool success() const {
         return delivery == Delivery::answered && status >= 200 && status < 300;
     }
@@ -43,6 +46,7 @@ template <class T>
 struct Reply {
     Answer answer;
     std::optional<T> value;
+    Shapes shapes{};  // of the rows of a list
 };
 
 struct GpuType {
@@ -73,6 +77,9 @@ struct Pod {
     std::optional<std::int64_t> volume_gb;  // mounts.persistent
     std::string machine_mark;  // env GPUFERRY_MACHINE; no other variable is kept: they hold secrets
     bool has_runtime{false};   // `runtime` is neither null nor {}
+    std::string ssh_host;      // ssh.direct; stale where the pod does not run
+    std::optional<std::int64_t> ssh_port;
+    std::string ssh_user;
     std::string created_at;
 };
 
@@ -86,6 +93,34 @@ struct CreateRequest {
     std::map<std::string, std::string> env;
     std::string args;
     std::string registry_id;  // empty = none
+    std::vector<std::string> ports{};  // "22/tcp"
+    bool start_ssh{false};
+    std::int64_t bid_micros_per_gpu{0};  // of a spot pod, $/h
+};
+
+/// A GPU type of the legacy spot market.
+struct SpotType {
+    std::string id;
+    std::optional<double> memory_gb;
+    std::optional<bool> sold;  // in the cloud that was asked for
+    NumberText floor;          // $/h of one GPU: lowestPrice.minimumBidPrice
+    std::string stock;         // High Medium Low None, mixed case; empty = not offered
+    std::vector<std::int64_t> counts;  // availableGpuCounts; empty = not told
+    std::string problem;
+};
+
+struct BillingRecord {
+    std::string pod_id;
+    std::string start;  // RFC 3339
+    std::string end;
+    NumberText amount;  // dollars, all lines
+};
+
+struct Account {
+    NumberText balance;  // dollars
+    NumberText spend_per_hour;
+    NumberText spend_limit;  // $/h
+    std::optional<bool> under_balance;
 };
 
 struct Registry {
@@ -95,7 +130,7 @@ struct Registry {
 
 struct ClientSettings {
     std::string api_url;
-    std::string graphql_url;  // empty = the balance is not asked
+    std::string graphql_url;  // empty = neither balance nor spot
     Secret key;
 };
 
@@ -114,11 +149,23 @@ class Client {
     /// GET /pods, one row: shows that the key is good.
     Answer probe();
     Answer terminate(const std::string& id);
+    /// PATCH /pods/{id} with a name alone. Editing a pod whose container is up resets that container.
+    Answer rename(const std::string& id, const std::string& name);
+    /// GET /billing/pods in hours; the window snaps to whole ones. Times in RFC 3339.
+    Reply<std::vector<BillingRecord>> billing(const std::string& start, const std::string& end);
     Reply<std::vector<Registry>> registries();
     Reply<Registry> create_registry(const std::string& name, const std::string& username,
                                     const Secret& password);
+    /// 400 while a pod uses it.
+    Answer delete_registry(const std::string& id);
     /// GraphQL myself.clientBalance, dollars.
     Reply<std::string> balance();
+    /// The same with what limits a create, for people.
+    Reply<Account> account();
+    /// GraphQL gpuTypes.lowestPrice. `cloud` is SECURE or COMMUNITY, `count` GPUs per pod.
+    Reply<std::vector<SpotType>> spot_types(const std::string& cloud, int count);
+    /// GraphQL podRentInterruptable: one request on the wire, never repeated. `value` as in `create`.
+    Reply<Pod> rent_spot(const CreateRequest& request, std::span<const Secret> secrets);
 
     [[nodiscard]] bool has_balance() const { return !settings_.graphql_url.empty(); }
 
@@ -128,9 +175,12 @@ class Client {
         std::string body;
     };
     Exchange call(std::string_view endpoint, HttpRequest request, std::span<const Secret> secrets = {});
+    Exchange graphql(std::string_view endpoint, const std::string& query, bool once = false,
+                     std::span<const Secret> secrets = {});
     ClientSettings settings_;
     HttpClient& http_;
     Pacer pacer_;
+    std::atomic<bool> pages_{false};  // a listing has had its `pagination` once
 };
 
 }  // namespace gf::runpod

@@ -19,16 +19,21 @@ inline constexpr std::int64_t kDiskMicrosRunning = 100'000;  // $0.10/GB/month, 
 inline constexpr std::int64_t kVolumeMicrosStopped =
     200'000;  // $0.20 for a stopped pod's volume; its container disk is gone
 
+/// Bids stand this much above the floor, as at Vast.ai: dearer by as much, but not outbid by the next cent.
+inline constexpr std::int64_t kBidMarginPercent = 10;
+
 /// Runs where the job names none: has Python, the CUDA libraries and PyTorch, and is common enough to be
 /// cached on hosts.
 inline constexpr std::string_view kDefaultImage = "pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime";
 
 /// "secure/NVIDIA GeForce RTX 4090/1": the sub-market, the type id byte for byte, GPUs per pod. An offer of
 /// RunPod is a kind, not a thing: it can be rented again while there is stock.
+/// Of the legacy spot market: "spot/secure/NVIDIA GeForce RTX 4090/1".
 struct OfferId {
     std::string cloud;  // "secure" | "community"
     std::string gpu_id;
     int count{1};
+    bool spot{false};
 };
 [[nodiscard]] std::string offer_id(const OfferId& id);
 [[nodiscard]] std::optional<OfferId> parse_offer_id(std::string_view text);
@@ -41,11 +46,26 @@ struct OfferId {
 [[nodiscard]] CreateRequest create_request(const LaunchRequest& request, const OfferId& offer,
                                            std::string registry_id);
 
+/// The same of the legacy spot market; the bid that would be placed stands above the floor.
+[[nodiscard]] std::optional<std::variant<Offer, RejectedOffer>> spot_offer_of(const SpotType& gpu, std::string_view cloud,
+                                                                              int count, const GpuLookup& lookup);
+
 [[nodiscard]] ProviderMachine machine_of(const Pod& pod, const GpuLookup& lookup);
 
 /// What came of a create. Clean refusals are those listed in README.md by (status, shape, text); everything
 /// else is `unknown_outcome`, and an id is an id even beside an error.
 [[nodiscard]] LaunchOutcome outcome_of(const Reply<Pod>& reply);
+
+/// The same of a spot create. `closed` = the call is gone or not open to this key, and no later one will fare better: a
+/// `no_capacity` then, because on-demand pods are not concerned.
+struct SpotOutcome {
+    LaunchOutcome launch;
+    bool closed{false};
+};
+[[nodiscard]] SpotOutcome spot_outcome_of(const Reply<Pod>& reply);
+
+/// Nothing for a record that cannot be read.
+[[nodiscard]] std::optional<Charge> charge_of(const BillingRecord& record);
 
 /// The error of a call that changes nothing. `what` says what was tried ("list pods").
 [[nodiscard]] Error read_error(const Answer& answer, std::string_view what);
