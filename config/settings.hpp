@@ -42,7 +42,7 @@ struct CloudSettings {
 struct RunpodSettings : CloudSettings {
     std::string graphql_url{"https://api.runpod.io/graphql"};
     std::vector<std::string> clouds{"secure", "community"};  // sub-markets that may be used
-    bool spot{false};  // REST v2 rents on-demand only; accepted values: false
+    bool spot{false};  // also the interruptible pods of the legacy GraphQL market, which is being withdrawn
 };
 struct LocalSettings {
     bool enabled{true};
@@ -96,10 +96,15 @@ GF_ENUM_NAMES(OrphanPolicy, {{E::report, "report"}, {E::destroy, "destroy"}, {E:
 enum class CudaProbePolicy : std::uint8_t { required, if_present, off };
 GF_ENUM_NAMES(CudaProbePolicy, {{E::required, "required"}, {E::if_present, "if_present"}, {E::off, "off"}});
 
+/// How agents on rented machines reach the daemon, see docs/ssh.md.
+enum class ReachPolicy : std::uint8_t { automatic, direct, ssh };
+GF_ENUM_NAMES(ReachPolicy, {{E::automatic, "auto"}, {E::direct, "direct"}, {E::ssh, "ssh"}});
+
 struct Settings {
     ListenAddress listen{"127.0.0.1", 8470};
     ListenAddress agent_listen{"0.0.0.0", 8471};
-    std::string advertise_url;  // empty = none: only local machines can reach the daemon
+    std::string advertise_url;  // empty = none: only local machines, and those with a tunnel, can reach the daemon
+    ReachPolicy reach{ReachPolicy::automatic};
     std::vector<std::string> allowed_hosts;  // lower case, without a port: further names of the REST face
     std::string data_dir;       // empty only before `default_data_dir` has filled it
     std::string timezone;       // IANA name; empty = the system's

@@ -153,8 +153,8 @@ constexpr auto kRunpod = std::to_array<SettingField>({
      [](Walk& w, const Node& n, Draft& d) { read_url(w, n, d.settings.providers.runpod.graphql_url); }},
     {"clouds", read_clouds},
     {"spot",
-     [](Walk& w, const Node& n, Draft&) {
-         if (w.boolean(n).value_or(false)) not_yet(w, n, "RunPod machines are rented on demand today");
+     [](Walk& w, const Node& n, Draft& d) {
+         if (auto v = w.boolean(n)) d.settings.providers.runpod.spot = *v;
      }},
 });
 constexpr auto kVastai = std::to_array<SettingField>({
@@ -359,6 +359,9 @@ constexpr auto kSettings = std::to_array<SettingField>({
     {"listen", [](Walk& w, const Node& n, Draft& d) { read_listen(w, n, d.settings.listen); }},
     {"agent_listen", [](Walk& w, const Node& n, Draft& d) { read_listen(w, n, d.settings.agent_listen); }},
     {"advertise_url", read_advertise_url},
+    {"reach", [](Walk& w, const Node& n, Draft& d) {
+         if (const auto v = w.choice<ReachPolicy>(n)) d.settings.reach = *v;
+     }},
     {"allowed_hosts", read_allowed_hosts},
     {"data_dir", [](Walk& w, const Node& n, Draft& d) {
          if (auto v = absolute_path(w, n)) d.settings.data_dir = std::move(*v);

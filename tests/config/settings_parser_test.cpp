@@ -58,7 +58,7 @@ data_dir: /srv/ferry
 timezone: America/Argentina/Buenos_Aires
 tls: {cert: /c.pem, key: /k.pem}
 providers:
-  runpod: {api_key: env:MY_KEY, api_url: "http://127.0.0.1:9001/v2/", graphql_url: http://localhost:9001/graphql, clouds: [secure], spot: false}
+  runpod: {api_key: env:MY_KEY, api_url: "http://127.0.0.1:9001/v2/", graphql_url: http://localhost:9001/graphql, clouds: [secure], spot: true}
   vastai: {api_key: literal-key, api_url: "http://[::1]:9002"}
   local: {enabled: false, electricity: 0.05}
 timing: {sweep: 500ms, settle: 7s, dead_man: 1h30m}
@@ -152,7 +152,7 @@ TEST_CASE("bad settings are refused with field, place and range") {
         {"providers: {vastai: {api_key: \"a b\"}}", invalid, "providers.vastai.api_key", 31, "printable"},
         {"providers: {vastai: {api_key: [x]}}", invalid, "providers.vastai.api_key", 31, "env:NAME"},
         {"providers: {aws: {}}", invalid, "providers.aws", 13, "unknown key"},
-        {"providers: {runpod: {spot: true}}", not_yet, "providers.runpod.spot", 28, "not yet"},
+        {"providers: {runpod: {spot: 1}}", invalid, "providers.runpod.spot", 28, "true or false"},
         {"providers: {runpod: {clouds: [all]}}", invalid, "providers.runpod.clouds[0]", 31,
          "secure, community"},
         {"providers: {local: {electricity: -1}}", invalid, "providers.local.electricity", 34,
