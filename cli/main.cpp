@@ -64,10 +64,10 @@ class NoEcho {
 };
 
 std::optional<std::string> ask_hidden(const std::string& prompt) {
-    std::cerr << prompt << std::flush;
     std::optional<std::string> line(std::in_place);
     {
-        const NoEcho quiet;
+        const NoEcho quiet;  // before the prompt: what is typed at it is never shown
+        std::cerr << prompt << std::flush;
         for (char c = 0; c != '\n';) {
             const ssize_t got = read(STDIN_FILENO, &c, 1);
             if (got < 0 && errno == EINTR && !interrupted) continue;
