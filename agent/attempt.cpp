@@ -41,6 +41,8 @@ Attempt::Attempt(AttemptHost host, ap::Lease lease, std::string kept, bool start
     generation_ = json.value("generation", std::int64_t{0});
     start_step_ = json.value("step", std::int64_t{0});
     step_ = start_step_;
+    if (const auto& account = json.value("account", std::string()); !account.empty())
+        if (auto read = read_account(account)) image_account_ = *std::move(read);
     if (kept_phase_ == "failed")
         failed_ = {.reason = json.value("failed_reason", std::string("setup")), .detail = json.value("failed_detail", std::string())};
     if (json.value("stopping", false)) {
@@ -98,6 +100,7 @@ void Attempt::remember(const char* phase) {
         const std::lock_guard lock(mutex_);
         phase_ = phase;
         nlohmann::json json = {{"phase", phase_}, {"started_at", started_at_.count()}, {"generation", generation_}, {"step", step_.load()}};
+        if (image_account_) json["account"] = account_line(*image_account_);
         if (failed_) {
             json["failed_reason"] = failed_->reason;
             json["failed_detail"] = failed_->detail;
@@ -201,7 +204,7 @@ void Attempt::watch() {
         auto periodic = std::make_unique<PeriodicSnapshots>(
             *checkpoints_, every, spec.trigger_touch.empty() ? "" : folder_ + "/" + spec.trigger_touch,
             std::min({spec.grace, every / 2, kTriggerPatienceMax}));
-        socket = std::make_unique<AskSocket>(private_path("ask.sock"), user ? user->uid : ::getuid(), user ? user->gid : ::getgid(),
+        socket = std::make_unique<AskSocket>(ask_path(), user ? user->uid : ::getuid(), user ? user->gid : ::getgid(),
                                              [asked = periodic.get()] { return asked->ask_and_wait(); });
         const std::lock_guard lock(mutex_);
         snapshots_ = std::move(periodic);
@@ -297,6 +300,7 @@ void Attempt::finish() {
         exit = *exit_;
         stopped = stop_;
     }
+    if (exit.keeper_lost && lease_.container) remove_container();
     shipper_->finish(exit.log_bytes);
     ap::Exited exited;
     exited.attempt = lease_.attempt;

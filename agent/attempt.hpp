@@ -12,6 +12,7 @@
 
 #include "agent/bulk_client.hpp"
 #include "agent/checkpointing.hpp"
+#include "agent/container_engine.hpp"
 #include "agent/ending.hpp"
 #include "agent/frame.hpp"
 #include "agent/log_shipper.hpp"
@@ -27,6 +28,7 @@ struct AttemptHost {
     const Settings& settings;
     const Workspace& workspace;
     std::string boot_id;
+    std::string gpus;  // what a container is to be given: "", "all", or a list of devices
     Outbox& outbox;
     std::function<std::unique_ptr<BulkClient>()> bulk;
     std::function<void(const Frame&)> to_supervisor;
@@ -36,6 +38,9 @@ class Attempt {
  public:
     static constexpr const char* kLogSpool = "log";     // names below the workspace's private folder
     static constexpr const char* kPackSpool = "spool";
+    static constexpr const char* kCodeAside = "code";
+    static constexpr const char* kBox = "box";          // what a container sees of us
+    static constexpr const char* kLogin = "login";      // of a registry, while an image is pulled
 
     /// `kept` is what `on_keep` was last given by a former worker, or empty for a new attempt; `running` whether its job has
     /// been started.
@@ -67,6 +72,13 @@ class Attempt {
     void run();
     Result<void> prepare();
     Result<void> restore();
+    Result<void> wipe();
+    Result<void> find_engine();
+    Result<void> prepare_image();
+    void contain(JobOrder& order) const;
+    Error engine_fault(Error error);
+    void remove_container();
+    [[nodiscard]] std::string ask_path() const;
     void make_checkpointing();
     bool launch();
     void not_started();
@@ -93,6 +105,9 @@ class Attempt {
     bool spec_fault_{false};  // what failed in the set-up fails on every machine
     std::string kept_phase_;
     std::string folder_;
+    std::optional<ContainerEngine> engine_;        // for a lease with a container
+    std::vector<std::string> entrypoint_;          // of the image, where the spec wants it kept
+    std::optional<UserAccount> image_account_;     // the spec's user as the image knows it
     std::unique_ptr<Checkpointing> checkpoints_;
     std::unique_ptr<LogShipper> shipper_;
     std::unique_ptr<PeriodicSnapshots> snapshots_;  // while the job runs; set and cleared under mutex_

@@ -8,6 +8,7 @@
 #include "agent/attempt.hpp"
 #include "agent/clock.hpp"
 #include "agent/code_fetch.hpp"
+#include "agent/engine_words.hpp"
 #include "agent/job_environment.hpp"
 #include "agent/log.hpp"
 
@@ -17,7 +18,6 @@ namespace ap = agent_protocol;
 namespace {
 
 constexpr Millis kLookEvery{100};
-constexpr const char* kCodeAside = "code";  // below the workspace's private folder
 
 Result<void> make_folders(const std::string& root, const std::string& relative) {
     std::string path = root;
@@ -75,6 +75,8 @@ std::unexpected<Error> Attempt::spec_fault(Error error) {
 }
 
 Result<UserAccount> Attempt::account() const {
+    if (lease_.container && image_account_) return *image_account_;
+    if (lease_.container) return UserAccount{.uid = 0, .gid = 0, .groups = {}, .name = {}};
     if (lease_.user.empty() || ::getuid() != 0) return UserAccount{.uid = ::getuid(), .gid = ::getgid(), .groups = {}, .name = {}};
     return find_user(lease_.user, read_small_file("/etc/passwd"), read_small_file("/etc/group"));
 }
@@ -88,13 +90,17 @@ Result<void> Attempt::prepare() {
     if (!is_safe_relative(spec.path)) return leaves("checkpoint.path", spec.path);
     if (!spec.trigger_touch.empty() && !is_safe_relative(spec.trigger_touch)) return leaves("checkpoint.trigger", spec.trigger_touch);
     if (!lease_.progress_file.empty() && !is_safe_relative(lease_.progress_file)) return leaves("progress.file", lease_.progress_file);
+    if (lease_.container)
+        if (auto found = find_engine(); !found) return found;
+    if (auto wiped = wipe(); !wiped) return wiped;
+    if (lease_.container)
+        if (auto ready = prepare_image(); !ready) return ready;
     const auto user = account();
     if (!user) return spec_fault(user.error());
-    if (user->uid != ::getuid())
+    // In a container nothing stands above the job's folder but what the engine made for it.
+    if (user->uid != ::getuid() && !lease_.container)
         if (auto open = can_reach(folder_, *user); !open)
             return open.error().kind == ErrorKind::invalid ? spec_fault(open.error()) : fail(open.error());
-    auto made = host_.workspace.prepare(lease_.job, {kLogSpool, kPackSpool, kCodeAside});
-    if (!made) return fail(made.error());
     const auto stopped = [this] { return preparing_is_over(); };
     // A checkpoint of the whole folder takes the folder's place: then the code waits aside and fills in what is missing.
     const bool aside = spec.declared && lease_.generation > 0 && normal_relative(spec.path).empty();
@@ -121,7 +127,7 @@ Result<void> Attempt::prepare() {
     // A first output without a dot in its name is taken for a folder; programs expect $GPUFERRY_OUTPUT_DIR to be there.
     if (is_safe_relative(out) && out.find('*') == std::string::npos && name.find('.') == std::string::npos)
         if (auto folder = make_folders(folder_, out); !folder) return folder;
-    if (user->uid != ::getuid())
+    if (user->uid != ::getuid() && ::getuid() == 0)
         if (auto given = give_tree(folder_, user->uid, user->gid); !given) return given;
     return {};
 }
@@ -151,7 +157,7 @@ Result<void> Attempt::restore() {
 
 void Attempt::make_checkpointing() {
     const auto user = account();
-    const bool other = user && user->uid != ::getuid();
+    const bool other = user && user->uid != ::getuid() && ::getuid() == 0;
     checkpoints_ = std::make_unique<Checkpointing>(
         host_.bulk(), Checkpointing::Order{
                           .lease = lease_,
@@ -183,20 +189,32 @@ Result<void> Attempt::start_job() {
     order.spool = private_path(kLogSpool);
     order.limits = spool_limits(lease_.log_bytes_max);
     for (const auto& [name, value] : lease_.secret_env) order.secrets.push_back(value);
-    order.env = job_environment(lease_, {.machine_env = host_.settings.env,
+    order.env = job_environment(lease_, {.machine_env = lease_.container ? std::map<std::string, std::string>{} : host_.settings.env,
                                          .folder = folder_,
                                          .mark = mark(),
-                                         .socket = private_path("ask.sock"),
+                                         .socket = ask_path(),
                                          .command_folder = private_path("bin"),
+                                         .contained = lease_.container,
                                          .user = user->name,
                                          .home = user->home,
                                          .generation = generation_,
                                          .step = start_step_});
+    if (lease_.container) contain(order);
     host_.to_supervisor(frame_of(order));
     std::unique_lock lock(mutex_);
-    wake_.wait(lock, [this] { return pid_ || exit_; });
-    if (exit_ && !exit_->started) return fail(ErrorKind::io, exit_->detail);
-    return {};
+    const auto known = [this] { return pid_ || exit_; };
+    // A plain process starts at once or not at all; an engine may take its time over a container, and is told when it may not.
+    if (lease_.container) {
+        wake_.wait(lock, [&] { return known() || stop_ || fenced_; });
+        if (!known()) host_.to_supervisor({.type = FrameType::kill_job});
+    }
+    wake_.wait(lock, known);
+    if (!exit_ || exit_->started) return {};
+    if (exit_->spec_fault) return spec_fault({.kind = ErrorKind::invalid, .message = exit_->detail});
+    if (!lease_.container) return fail(ErrorKind::io, exit_->detail);
+    const auto judged = judge_start(exit_->detail);
+    if (judged.fault == EngineFault::spec) return spec_fault({.kind = ErrorKind::invalid, .message = judged.said});
+    return fail(ErrorKind::io, "the container did not start: " + judged.said);
 }
 
 }  // namespace gf::agent

@@ -15,9 +15,11 @@ std::vector<std::string> job_environment(const agent_protocol::Lease& lease, con
     std::map<std::string, std::string> env;
     for (const auto& [name, value] : around.machine_env)
         if (!is_withheld(name)) env[name] = value;
-    auto& path = env["PATH"];
-    if (path.empty()) path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-    if (!around.command_folder.empty()) path += ":" + around.command_folder;
+    if (!around.contained) {
+        auto& path = env["PATH"];
+        if (path.empty()) path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        if (!around.command_folder.empty()) path += ":" + around.command_folder;
+    }
     if (!around.user.empty()) {
         env["USER"] = env["LOGNAME"] = around.user;
         env["HOME"] = around.home;

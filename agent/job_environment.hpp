@@ -14,6 +14,7 @@ struct JobSurroundings {
     std::string mark;
     std::string socket;
     std::string command_folder;   // appended to PATH: holds gpuferry-agent
+    bool contained{false};        // the rest of PATH is the image's, and is put there inside
     std::string user;             // empty = as the agent
     std::string home;
     std::int64_t generation{0};   // restored; 0 = none

@@ -34,6 +34,13 @@ Frame frame_of(const JobOrder& order) {
     std::vector<std::string> groups;
     for (const unsigned g : order.groups) groups.push_back(std::to_string(g));
     put_list(frame, groups);
+    put_list(frame, order.entrypoint);
+    put_list(frame, order.client);
+    put_list(frame, order.client_env);
+    put_list(frame, order.remove);
+    put_list(frame, order.inspect);
+    frame.fields.insert(frame.fields.end(), {order.door, order.path_more, order.give_back ? "1" : "0",
+                                             std::to_string(order.owner_uid), std::to_string(order.owner_gid)});
     return frame;
 }
 
@@ -48,12 +55,29 @@ JobOrder order_of(const Frame& frame) {
                    .gid = static_cast<unsigned>(frame.number(5)),
                    .groups = {},
                    .spool = frame.field(6),
-                   .limits = {.head_max = frame.number(7), .tail_max = frame.number(8), .segment_max = frame.number(9)}};
+                   .limits = {.head_max = frame.number(7), .tail_max = frame.number(8), .segment_max = frame.number(9)},
+                   .entrypoint = {},
+                   .client = {},
+                   .client_env = {},
+                   .remove = {},
+                   .inspect = {},
+                   .door = {},
+                   .path_more = {}};
     std::size_t at = 10;
     order.env = get_list(frame, at);
     order.secrets = get_list(frame, at);
     const auto count = static_cast<std::size_t>(frame.number(at++));
     for (std::size_t i = 0; i < count; ++i) order.groups.push_back(static_cast<unsigned>(frame.number(at++)));
+    order.entrypoint = get_list(frame, at);
+    order.client = get_list(frame, at);
+    order.client_env = get_list(frame, at);
+    order.remove = get_list(frame, at);
+    order.inspect = get_list(frame, at);
+    order.door = frame.field(at++);
+    order.path_more = frame.field(at++);
+    order.give_back = frame.field(at++) == "1";
+    order.owner_uid = static_cast<unsigned>(frame.number(at++));
+    order.owner_gid = static_cast<unsigned>(frame.number(at++));
     return order;
 }
 
@@ -61,7 +85,7 @@ Frame frame_of(const std::string& mark, const JobExit& exit) {
     return Frame{.type = FrameType::job_exited,
                  .fields = {mark, exit.started ? "1" : "0", std::to_string(exit.wait_status), exit.oom ? "1" : "0",
                             exit.killed ? "1" : "0", std::to_string(exit.log_bytes), exit.detail,
-                            exit.keeper_lost ? "1" : "0", std::to_string(exit.ended_ms)}};
+                            exit.keeper_lost ? "1" : "0", std::to_string(exit.ended_ms), exit.spec_fault ? "1" : "0"}};
 }
 
 JobExit exit_of(const Frame& frame) {
@@ -72,7 +96,8 @@ JobExit exit_of(const Frame& frame) {
                    .log_bytes = frame.number(5),
                    .detail = frame.field(6),
                    .ended_ms = frame.number(8),
-                   .keeper_lost = frame.field(7) == "1"};
+                   .keeper_lost = frame.field(7) == "1",
+                   .spec_fault = frame.field(9) == "1"};
 }
 
 }  // namespace gf::agent

@@ -20,6 +20,19 @@ struct JobOrder {
     std::vector<unsigned> groups;
     std::string spool;             // folder of the output segments, exists and is empty
     SpoolLimits limits;
+    std::vector<std::string> entrypoint;  // of the image, put before /bin/sh -c; mostly empty
+
+    // For a job in a container; all empty for a plain process.
+    std::vector<std::string> client;      // the engine's command that runs the container and lives as long as it
+    std::vector<std::string> client_env;  // NAME=value, complete
+    std::vector<std::string> remove;      // ends the container, whatever it does, and removes it
+    std::vector<std::string> inspect;     // prints "true" when the container was killed for memory
+    std::string door;                     // unix socket by which the container's first process reports to the keeper
+    std::string path_more;                // folder to append to the image's PATH
+    bool give_back{false};                // the folder is given to `owner` when the job is over: the agent is not root
+    unsigned owner_uid{0};
+    unsigned owner_gid{0};
+    [[nodiscard]] bool contained() const { return !client.empty(); }
 };
 [[nodiscard]] Frame frame_of(const JobOrder& order);
 [[nodiscard]] JobOrder order_of(const Frame& frame);
@@ -33,7 +46,8 @@ struct JobExit {
     std::int64_t log_bytes{0};
     std::string detail;
     std::int64_t ended_ms{0};      // when the last of it was gone, wall clock; 0 = not known
-    bool keeper_lost{false};       // it ended because the agent's own keeper was killed: not the program's doing
+    bool keeper_lost{false};       // it ended because a part of what kept it was killed: not the program's doing
+    bool spec_fault{false};        // not started, and would not be on any machine
 };
 [[nodiscard]] Frame frame_of(const std::string& mark, const JobExit& exit);
 [[nodiscard]] JobExit exit_of(const Frame& frame);

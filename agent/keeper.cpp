@@ -1,7 +1,6 @@
 #include "agent/keeper.hpp"
 
 #include <fcntl.h>
-#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -12,8 +11,12 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "agent/clock.hpp"
+#include "agent/command.hpp"
+#include "agent/container_door.hpp"
+#include "agent/job_process.hpp"
 #include "agent/masker.hpp"
 #include "agent/processes.hpp"
 
@@ -24,47 +27,13 @@ constexpr int kSupervisorDied = SIGUSR2;
 // A process in an uninterruptible call (a dead network disk, a wedged GPU driver) does not die of SIGKILL; after this the
 // end is reported with that fact rather than never.
 constexpr Millis kKillPatience{30'000};
-
-/// In the child: becomes the command or reports errno through `report` (closed by a successful exec).
-[[noreturn]] void become_command(const JobOrder& order, int output, int report) {
-    const auto give_up = [report](const char* what) {
-        std::string text = std::string(what) + ": " + std::strerror(errno);
-        [[maybe_unused]] const auto put = ::write(report, text.data(), text.size());
-        ::_exit(127);
-    };
-    ::setsid();
-    struct sigaction fresh{};
-    fresh.sa_handler = SIG_DFL;
-    for (int s = 1; s < NSIG; ++s) ::sigaction(s, &fresh, nullptr);
-    sigset_t none;
-    ::sigemptyset(&none);
-    ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    const int null = ::open("/dev/null", O_RDONLY);
-    if (null >= 0) ::dup2(null, STDIN_FILENO);
-    else ::close(STDIN_FILENO);
-    if (null > STDERR_FILENO) ::close(null);
-    ::dup2(output, STDOUT_FILENO);
-    ::dup2(output, STDERR_FILENO);
-    if (::chdir(order.folder.c_str()) != 0) give_up("enter the job's folder");
-    if (order.drop_user) {
-        std::vector<gid_t> groups(order.groups.begin(), order.groups.end());
-        if (::setgroups(groups.size(), groups.data()) != 0) give_up("set groups");
-        if (::setgid(order.gid) != 0) give_up("set group");
-        if (::setuid(order.uid) != 0) give_up("set user");
-    }
-    // After setuid, which clears it. If the keeper is killed, at least the leader goes with it; the supervisor, which
-    // then inherits the rest, sees to the others.
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ::prctl(PR_SET_DUMPABLE, 1);
-    std::vector<char*> env;
-    for (const auto& e : order.env) env.push_back(const_cast<char*>(e.c_str()));
-    env.push_back(nullptr);
-    char shell[] = "/bin/sh", dash_c[] = "-c";
-    char* argv[] = {shell, dash_c, const_cast<char*>(order.command.c_str()), nullptr};
-    ::execve(shell, argv, env.data());
-    give_up("start /bin/sh");
-    ::_exit(127);
-}
+// The first process of a container ends what runs in it at once; the engine is asked to when it does not.
+constexpr Millis kInsidePatience{2'000};
+constexpr Millis kRemoveAgain{5'000};
+// Between the end of the container's first process and that of the client that was attached to it, in whichever order.
+constexpr Millis kPartingPatience{10'000};
+constexpr Millis kEngineLimit{30'000};
+constexpr std::size_t kEngineWords = 8 * 1024;
 
 class Keeper {
  public:
@@ -73,18 +42,26 @@ class Keeper {
 
     [[noreturn]] void run(int signals) {
         signals_ = signals;
-        oom_before_ = oom_kill_count();
+        oom_before_ = oom_kills();
         if (!start()) leave();
         while (!over()) step();
         exit_.ended_ms = unix_millis(wall_time());
         drain();
         exit_.log_bytes = spool_.size();
-        exit_.oom = oom_kill_count() > oom_before_;
+        exit_.oom = oom_kills() > oom_before_;
+        if (order_.contained()) end_container();
         leave();
     }
 
  private:
+    /// A container's memory is no part of our own control group: there the machine's count tells.
+    [[nodiscard]] std::int64_t oom_kills() const { return order_.contained() ? machine_oom_kill_count() : oom_kill_count(); }
+
     bool start() {
+        if (order_.contained() && !door_.open(order_.door)) {
+            exit_.detail = "listen at " + order_.door + ": " + std::strerror(errno);
+            return false;
+        }
         int out[2], report[2];
         if (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(report, O_CLOEXEC) != 0) {
             exit_.detail = std::string("pipe: ") + std::strerror(errno);
@@ -100,7 +77,7 @@ class Keeper {
             exit_.detail = std::string("fork: ") + std::strerror(errno);
             return false;
         }
-        if (leader_ == 0) become_command(order_, write_end.get(), report_write.get());
+        if (leader_ == 0) become(order_.contained() ? client_start(order_) : job_start(order_), write_end.get(), report_write.get());
         report_write.reset();
         char text[256];
         ssize_t got = 0;
@@ -111,25 +88,35 @@ class Keeper {
             ::waitpid(leader_, nullptr, 0);
             return false;
         }
-        exit_.started = true;
         leader_alive_ = true;
-        channel_.send({.type = FrameType::job_started, .fields = {order_.mark, std::to_string(leader_)}});
+        if (!order_.contained()) tell_started();
         return true;
     }
 
-    [[nodiscard]] bool over() const { return !leader_alive_ && (childless_ || gave_up_); }
+    void tell_started() {
+        exit_.started = true;
+        channel_.send({.type = FrameType::job_started, .fields = {order_.mark, std::to_string(leader_)}});
+    }
+
+    [[nodiscard]] bool over() const {
+        if (order_.contained()) return gave_up_ || (!leader_alive_ && childless_ && !door_.is_inside());
+        return !leader_alive_ && (childless_ || gave_up_);
+    }
 
     void step() {
-        pollfd fds[3] = {{.fd = signals_, .events = POLLIN, .revents = 0},
+        pollfd fds[4] = {{.fd = signals_, .events = POLLIN, .revents = 0},
                          {.fd = channel_.is_open() ? channel_.fd() : -1,
                           .events = static_cast<short>(POLLIN | (channel_.has_output() ? POLLOUT : 0)),
                           .revents = 0},
-                         {.fd = output_ ? output_.get() : -1, .events = POLLIN, .revents = 0}};
-        ::poll(fds, 3, kill_since_ ? 20 : 1000);
+                         {.fd = output_ ? output_.get() : -1, .events = POLLIN, .revents = 0},
+                         door_.to_poll()};
+        ::poll(fds, 4, kill_since_ ? 20 : 1000);
         if (fds[0].revents != 0) take_signals();
         if (fds[1].revents != 0) take_orders();
         if (fds[2].revents != 0) take_output();
+        if (fds[3].revents != 0) hear_inside();
         reap();
+        if (order_.contained()) look_at_container();
         if (kill_since_) go_on_killing();
     }
 
@@ -155,7 +142,11 @@ class Keeper {
         // From here on the leader's end is not the end: a shell dies of the signal at once while the program below it
         // still writes its checkpoint. What remains has until the order to kill.
         stopping_ = true;
-        if (leader_only) {
+        if (order_.contained()) {
+            // Not by the client, which would pass it to the first process alone, or twice when the group gets it too.
+            if (!door_.is_inside()) return begin_kill();
+            door_.send({.type = FrameType::signal_job, .fields = {std::to_string(number), leader_only ? "1" : "0"}});
+        } else if (leader_only) {
             if (leader_alive_) ::kill(leader_, number);
         } else if (leader_alive_ || group_has_members(leader_)) {
             ::kill(-leader_, number);
@@ -167,6 +158,7 @@ class Keeper {
         for (int round = 0; round < 8; ++round) {
             const auto got = ::read(output_.get(), buffer, sizeof buffer);
             if (got > 0) {
+                if (order_.contained() && !exit_.started) hear_engine({buffer, static_cast<std::size_t>(got)});
                 spool_.append(masker_.feed({buffer, static_cast<std::size_t>(got)}));
                 continue;
             }
@@ -186,6 +178,11 @@ class Keeper {
             if (pid == 0) return;
             if (pid != leader_) continue;
             leader_alive_ = false;
+            if (order_.contained()) {
+                client_status_ = status;
+                parting_since_ = boot_time();
+                continue;
+            }
             exit_.wait_status = status;
             channel_.send({.type = FrameType::leader_exited, .fields = {order_.mark, std::to_string(status)}});
             if (!stopping_) begin_kill();
@@ -199,6 +196,7 @@ class Keeper {
     }
 
     void go_on_killing() {
+        if (order_.contained()) return go_on_ending_container();
         const auto left = descendants_of(::getpid());
         // Only a kill that cut something short counts: leftovers of a leader that ended by itself do not.
         if (!left.empty() && (leader_alive_ || stopping_)) exit_.killed = true;
@@ -208,6 +206,86 @@ class Keeper {
             gave_up_ = !leader_alive_;
             exit_.detail = std::to_string(left.size()) + " processes of the job do not die of SIGKILL";
         }
+    }
+
+    // ---- a job in a container ----
+
+    /// What the engine says before the job runs: why it does not, when it does not.
+    void hear_engine(std::string_view words) {
+        engine_words_ += words;
+        if (engine_words_.size() > kEngineWords) engine_words_.erase(0, engine_words_.size() - kEngineWords);
+    }
+
+    void hear_inside() {
+        door_.serve(order_);
+        while (auto frame = door_.next()) {
+            if (frame->type == FrameType::job_started) tell_started();
+            if (frame->type == FrameType::leader_exited) {
+                exit_.wait_status = static_cast<int>(frame->number(1));
+                channel_.send(*frame);
+            }
+            if (frame->type == FrameType::job_exited) {
+                exit_ = exit_of(*frame);
+                end_was_told_ = true;
+            }
+        }
+        if (door_.is_gone() && !parting_since_) parting_since_ = boot_time();
+    }
+
+    /// First process and client go together; where one stays behind the other for long, it is ended.
+    void look_at_container() {
+        if (parting_since_ && !kill_since_ && boot_time() - *parting_since_ > kPartingPatience) begin_kill();
+    }
+
+    void go_on_ending_container() {
+        const Millis now = boot_time();
+        if (!door_.is_inside()) {
+            door_.close();  // nothing starts now that was on its way
+        } else if (!std::exchange(kill_told_, true)) {
+            door_.send({.type = FrameType::kill_job});
+        }
+        const bool insist = !door_.is_inside() || now - *kill_since_ > kInsidePatience;
+        if (insist && (!removed_at_ || now - *removed_at_ > kRemoveAgain)) {
+            removed_at_ = now;
+            ask_to_remove();
+        }
+        if (leader_alive_ && now - *kill_since_ > kPartingPatience) ::kill(-leader_, SIGKILL);
+        if (now - *kill_since_ > kKillPatience) {
+            gave_up_ = true;
+            exit_.keeper_lost = true;
+            exit_.detail = "the container does not end";
+        }
+    }
+
+    /// As a child that is reaped like any other.
+    void ask_to_remove() {
+        const pid_t pid = ::fork();
+        if (pid != 0) return;
+        const Descriptor null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+        become({.argv = order_.remove, .env = order_.client_env, .folder = "/"}, null.get(), null.get());
+    }
+
+    /// Judges the end where the first process could not tell it, and leaves nothing of the container.
+    void end_container() {
+        door_.close();
+        const auto inspected = engine(order_.inspect);
+        const bool oom = inspected.started && inspected.output.find("true") != std::string::npos;
+        exit_.oom = exit_.oom || oom;
+        if (!exit_.started && exit_.detail.empty()) {
+            exit_.detail = engine_words_;
+        } else if (exit_.started && !end_was_told_ && !exit_.keeper_lost) {
+            exit_.wait_status = SIGKILL;
+            exit_.killed = true;
+            // Killed for memory with all that it held, or ended over our heads (by hand, or by a restart of the engine).
+            exit_.keeper_lost = !oom && !kill_since_;
+            if (exit_.keeper_lost)
+                exit_.detail = "the container was ended from outside; its client's wait status is " + std::to_string(client_status_);
+        }
+        engine(order_.remove);
+    }
+
+    static CommandResult engine(const std::vector<std::string>& argv) {
+        return run_command(argv.front(), {argv.begin() + 1, argv.end()}, kEngineLimit);
     }
 
     void drain() {
@@ -246,6 +324,13 @@ class Keeper {
     std::optional<Millis> kill_since_;
     std::int64_t oom_before_{0};
     JobExit exit_;
+    ContainerDoor door_;
+    std::string engine_words_;
+    bool end_was_told_{false};             // by the first process in the container
+    bool kill_told_{false};                // to it
+    int client_status_{0};
+    std::optional<Millis> parting_since_;  // one of first process and client is gone
+    std::optional<Millis> removed_at_;
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// gpuferry-agent: runs on the machine. Without arguments it is the agent; `checkpoint` is called inside of a job.
+// gpuferry-agent: runs on the machine. Without arguments it is the agent; `checkpoint` is called inside of a job; `contained` and
+// `account` are how the agent starts it in a job's container.
 #include <netdb.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -11,6 +12,7 @@
 #include "agent/ask_socket.hpp"
 #include "agent/clock.hpp"
 #include "agent/command.hpp"
+#include "agent/contained.hpp"
 #include "agent/log.hpp"
 #include "agent/settings.hpp"
 #include "agent/supervisor.hpp"
@@ -75,6 +77,8 @@ int main(int argc, char** argv) {
         std::fputs("gpuferry-agent checkpoint: only inside a job that declares checkpoints\n", stderr);
         return 2;
     }
+    if (verb == "contained" && argc == 3) return run_contained(argv[2]);
+    if (verb == "account" && argc == 3) return print_account(argv[2]);
     if (!verb.empty()) {
         std::fputs("usage: gpuferry-agent [--version | checkpoint]\n", stderr);
         return 2;

@@ -112,8 +112,10 @@ int kill_all(const std::vector<pid_t>& pids) {
 std::int64_t oom_kill_count() {
     if (const auto v2 = number_after(cgroup_file("", "memory.events"), "oom_kill")) return *v2;
     if (const auto v1 = number_after(cgroup_file("memory", "memory.oom_control"), "oom_kill")) return *v1;
-    return number_after(read_small_file("/proc/vmstat"), "oom_kill").value_or(0);
+    return machine_oom_kill_count();
 }
+
+std::int64_t machine_oom_kill_count() { return number_after(read_small_file("/proc/vmstat"), "oom_kill").value_or(0); }
 
 int signal_number(std::string_view name) {
     struct Row {

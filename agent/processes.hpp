@@ -21,6 +21,8 @@ int kill_all(const std::vector<pid_t>& pids);
 
 /// How many processes the kernel has killed for lack of memory in this cgroup (v2, then v1), else on this machine.
 [[nodiscard]] std::int64_t oom_kill_count();
+/// The same for the whole machine.
+[[nodiscard]] std::int64_t machine_oom_kill_count();
 
 /// "SIGUSR1", "usr1" or "10"; 0 for anything else.
 [[nodiscard]] int signal_number(std::string_view name);

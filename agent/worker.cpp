@@ -93,6 +93,8 @@ class Worker {
         boot_id_ = state.field(0);
         for (std::size_t i = 5; i + 1 < state.fields.size(); i += 2) kept_[state.field(i)] = state.field(i + 1);
         put_command();
+        // A registry's password, where this worker's forerunner was killed while it pulled an image.
+        if (workspace_.usable()) remove_tree(workspace_.private_folder() + "/" + Attempt::kLogin);
         outbox_ = std::make_unique<Outbox>(
             boot_id_, kept_["outbox"], [this](std::string text) { session_->send(std::move(text)); },
             [this](const std::string& s) { link_.keep("outbox", s); });
@@ -107,20 +109,23 @@ class Worker {
                           .enrolled = [this](const std::string& token) { link_.keep("session", token); },
                           .refused = [this](const std::string& why) { post([this, why] { drain(why); }); }},
             random_seed());
+        const bool looked = recall_report();  // first: an attempt is told of the GPUs
         resume_attempt(state);
-        find_report();
+        if (!looked) make_report();
         tell();
         monitor_ = std::make_unique<Monitor>(workspace_.base(), !report_.gpus.empty());
         session_->start();
     }
 
-    /// Once per boot: it can take a minute, in which a worker that took over from another would watch over nothing.
-    void find_report() {
+    bool recall_report() {
         const auto kept = ap::decode_from_agent(kept_["report"]);
-        if (kept && std::holds_alternative<ap::Hello>(kept->body)) {
-            report_ = std::get<ap::Hello>(kept->body).report;
-            return;
-        }
+        if (!kept || !std::holds_alternative<ap::Hello>(kept->body)) return false;
+        report_ = std::get<ap::Hello>(kept->body).report;
+        return true;
+    }
+
+    /// Once per boot: it can take a minute, in which a worker that took over from another would watch over nothing.
+    void make_report() {
         report_ = make_machine_report(workspace_.base());
         ap::Hello hello;
         hello.report = report_;
@@ -167,6 +172,7 @@ class Worker {
             AttemptHost{.settings = settings_,
                         .workspace = workspace_,
                         .boot_id = boot_id_,
+                        .gpus = report_.gpus.empty() ? std::string() : container_gpus(settings_.env),
                         .outbox = *outbox_,
                         .bulk = [this] { return std::make_unique<BulkClient>(settings_, *session_, [this] { last_contact_ = boot_time().count(); }); },
                         .to_supervisor = [this](const Frame& f) { link_.send(f); }},
