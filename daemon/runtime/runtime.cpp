@@ -58,7 +58,7 @@ Result<void> Runtime::load() {
     std::vector<Orchestrator::ProviderInfo> infos;
     for (const auto& p : providers_) infos.push_back({p->name(), p->capabilities()});
     core_ = std::make_unique<Orchestrator>(options_.core, std::move(infos), options_.seed++, *live, std::move(specs), clock_.now());
-    tell_secrets();
+    if (auto told = tell_secrets(); !told) return told;
     {
         const std::scoped_lock lock(gate_mutex_);
         gates_.clear();

@@ -92,8 +92,8 @@ class Runtime final : public CorePort {
     void prune();
     void answer(RequestId to, ApiResult result);
     void release_call(Effect& effect);
-    /// Tells the core which secrets there are that can be opened, and the log which cannot.
-    void tell_secrets();
+    /// Tells the core which secrets there are that can be opened, and the log which cannot. Errors: of the store.
+    Result<void> tell_secrets();
     /// The value of a stored secret, for the moment in which it leaves. Errors name the secret.
     Result<Secret> secret(const std::string& name);
     /// Puts the values in where the core has left their places.

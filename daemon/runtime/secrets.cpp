@@ -6,20 +6,17 @@
 namespace gf {
 namespace ap = agent_protocol;
 
-void Runtime::tell_secrets() {
+Result<void> Runtime::tell_secrets() {
     std::map<std::string, std::int64_t> usable;
     const auto rows = store_.reader().secrets();
-    if (!rows) {
-        // Jobs with secrets wait; the next rebuild of the core asks again.
-        log::error("secrets.unreadable", {{"error", rows.error().message}});
-        return;
-    }
+    if (!rows) return fail(rows.error());
     for (const SecretRecord& row : *rows) {
         const auto opened = options_.open_secret ? options_.open_secret(row) : fail(ErrorKind::auth, "secret " + row.name + " cannot be opened: there is no key");
         if (opened) usable[row.name] = static_cast<std::int64_t>(opened->reveal().size());
         else log::error("secret.unusable", {{"name", row.name}, {"error", opened.error().message}});
     }
     core_->set_secrets(std::move(usable));
+    return {};
 }
 
 Result<Secret> Runtime::secret(const std::string& name) {

@@ -19,6 +19,8 @@ Ran run_command(std::vector<std::string> arguments, const RunOptions& options) {
         .err = err,
         .out_is_terminal = options.terminal,
         .err_is_terminal = options.terminal,
+        .in_is_terminal = options.typed.has_value(),
+        .ask_hidden = [&options](const std::string&) { return options.typed->empty() ? std::nullopt : options.typed; },
         .columns = 120,
         .uid = options.uid,
         .variable = [&variables](const char* name) -> std::optional<std::string> {

@@ -2,6 +2,7 @@
 #pragma once
 #include <atomic>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct RunOptions {
     std::string url;  // added as GPUFERRY_URL; empty = none
     std::map<std::string, std::string> variables;
     std::string in;
+    std::optional<std::string> typed;  // standard input is a terminal, where this is typed at the prompt; empty = Ctrl-C
     bool terminal{false};
     std::atomic<bool>* interrupted{nullptr};
     unsigned uid{1000};

@@ -196,7 +196,8 @@ TEST_CASE("each command asks for what the API serves") {
         {{"outputs", "list", "job_1"}, "GET", "/v1/jobs/job_1/outputs?limit=500"},
         {{"token", "list"}, "GET", "/v1/tokens?limit=500"},
         {{"token", "revoke", "tok_1"}, "DELETE", "/v1/tokens/tok_1"},
-        {{"secret", "list"}, "GET", "/v1/secrets"},
+        {{"secret", "list"}, "GET", "/v1/secrets?limit=500"},
+        {{"secret", "rm", "HF"}, "DELETE", "/v1/secrets/HF"},
         {{"secret", "remove", "HF"}, "DELETE", "/v1/secrets/HF"},
         {{"show", "../tokens"}, "GET", "/v1/jobs/..%2Ftokens"},
     };
@@ -287,6 +288,36 @@ TEST_CASE("a secret's value is read from standard input and never printed") {
     CHECK(server.seen()[0].body == R"({"value":"hf_EXAMPLE"})");
     CHECK_FALSE(holds(ran.out + ran.err, "hf_EXAMPLE"));
     CHECK(run_command({"secret", "set", "HF"}, {.url = server.url(), .in = "\n"}).status == 2);
+    // Inner line ends and blanks are part of it.
+    CHECK(run_command({"secret", "set", "HF"}, {.url = server.url(), .in = " a\nb \r\n"}).status == 0);
+    CHECK(server.seen()[1].body == R"({"value":" a\nb "})");
+    CHECK(run_command({"secret", "set", "HF"}, {.url = server.url(), .in = std::string(64 << 10, 'v') + "\n"}).status == 0);
+    CHECK(server.seen().size() == 3);
+}
+
+TEST_CASE("what is no value or no name of a secret is refused here, and repeated nowhere") {
+    const ScriptedServer server(always(200, "{}"));
+    for (const auto& bad : {std::string("a\0b_EXAMPLE", 11), std::string("hf_EXAMPLE\xFF"), "hf_EXAMPLE" + std::string(64 << 10, 'v')}) {
+        const auto ran = run_command({"secret", "set", "HF"}, {.url = server.url(), .in = bad});
+        CHECK(ran.status == 2);
+        CHECK_FALSE(holds(ran.out + ran.err, "EXAMPLE"));
+    }
+    // The value in place of the name.
+    const auto ran = run_command({"secret", "set", "hf_EXAMPLE"}, {.url = server.url(), .in = "x"});
+    CHECK(ran.status == 2);
+    CHECK_FALSE(holds(ran.out + ran.err, "EXAMPLE"));
+    CHECK(server.seen().empty());
+}
+
+TEST_CASE("at a terminal a secret's value is asked for without echo") {
+    const ScriptedServer server(always(201, R"({"name":"HF"})"));
+    const auto ran = run_command({"secret", "set", "HF"}, {.url = server.url(), .in = "not this", .typed = "hf_EXAMPLE"});
+    CHECK(ran.status == 0);
+    CHECK(ran.out == "secret HF is stored\n");
+    CHECK(server.seen()[0].body == R"({"value":"hf_EXAMPLE"})");
+    CHECK_FALSE(holds(ran.out + ran.err, "hf_EXAMPLE"));
+    CHECK(run_command({"secret", "set", "HF"}, {.url = server.url(), .typed = ""}).status == 2);  // nothing, or Ctrl-C
+    CHECK(server.seen().size() == 1);
 }
 
 TEST_CASE("explain shows the offer, the price lines, the refusals by count and the near misses") {

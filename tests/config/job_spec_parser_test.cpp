@@ -327,14 +327,61 @@ TEST_CASE("other keys out of their range") {
     }
 }
 
+TEST_CASE("secrets are named, never given") {
+    const auto got = yaml("run: x\nimage: ghcr.io/a/b:1\nsecrets: [HF_TOKEN, B]\nimage_auth: {username: bot, password: REGISTRY_TOKEN}\n");
+    REQUIRE(got.has_value());
+    CHECK(got->secrets == std::vector<std::string>{"HF_TOKEN", "B"});
+    CHECK(!got->secrets_on_any);
+    REQUIRE(got->image_auth.has_value());
+    CHECK(got->image_auth->username == "bot");
+    CHECK(got->image_auth->password_secret == "REGISTRY_TOKEN");
+    CHECK(yaml("run: x\nsecrets: HF_TOKEN\n")->secrets == std::vector<std::string>{"HF_TOKEN"});
+    CHECK(yaml("run: x\nsecrets_on: any\n")->secrets_on_any);
+    CHECK(!yaml("run: x\nsecrets_on: verified\n")->secrets_on_any);
+    CHECK(json(R"({"run":"x","secrets":["A"],"secrets_on":"any"})")->secrets_on_any);
+    const Bad table[] = {
+        {"secrets: [hf_EXAMPLE0000]", "invalid secrets[0] 2:11", "the name of a secret"},
+        {"secrets: [A, \"B C\"]", "invalid secrets[1] 2:14", "never its value"},
+        {"secrets: [A, B, A]", "invalid secrets[2] 2:17", "is there twice"},
+        {"secrets: [GPUFERRY_X]", "invalid secrets[0] 2:11", "not starting with a digit or with GPUFERRY_"},
+        {"secrets: {A: hf_EXAMPLE0000}", "invalid secrets 2:10", "a list of at most 32 items"},
+        {"secrets: [[A]]", "invalid secrets[0] 2:11", "the name of a secret"},
+        {"secrets: [null]", "invalid secrets[0] 2:11", "the name of a secret"},
+        {"secrets: [A]\nenv: {A: x}", "invalid secrets[0] 2:11", "A is in env too"},
+        {"env: {B: x}\nsecrets: [A, B]", "invalid secrets[1] 3:14", "B is in env too"},
+        {"secrets_on: all", "invalid secrets_on 2:13", "one of verified, any"},
+        {"secrets_on: [any]", "invalid secrets_on 2:13", "one of verified, any"},
+        {"image_auth: {username: a, password: B}", "invalid image_auth 2:13", "there is none"},
+        {"image: i\nimage_auth: {username: a}", "invalid image_auth 3:13", "needs username"},
+        {"image: i\nimage_auth: {password: B}", "invalid image_auth 3:13", "needs username"},
+        {"image: i\nimage_auth: {username: a, password: hf_EXAMPLE0000}", "invalid image_auth.password 3:37", "the name of a secret"},
+        {"image: i\nimage_auth: {username: \"a b\", password: B}", "invalid image_auth.username 3:24", "without blanks"},
+        {"image: i\nimage_auth: {usrname: a, password: B}", "invalid image_auth.usrname 3:14", "did you mean \"username\"?"},
+        {"image: i\nimage_auth: bot", "invalid image_auth 3:13", "a mapping"},
+    };
+    for (const auto& row : table) {
+        CAPTURE(std::string(row.yaml));
+        const auto bad = yaml("run: x\n" + std::string(row.yaml) + "\n");
+        CHECK(where(bad) == row.where);
+        if (bad) continue;
+        CAPTURE(bad.error().message);
+        CHECK(bad.error().message.find(row.message_has) != std::string::npos);
+        // What was typed where a name belongs may be the secret itself.
+        CHECK(bad.error().message.find("EXAMPLE") == std::string::npos);
+    }
+    std::string many = "run: x\nsecrets: [";
+    for (int i = 0; i < 33; ++i) many += "A" + std::to_string(i) + ", ";
+    CHECK(where(yaml(many + "]\n")) == "invalid secrets 2:10");
+}
+
 TEST_CASE("keys that are reserved are refused as not yet supported, never ignored") {
     for (const auto* line :
          {"array: 4", "entrypoint: keep", "after: job_x", "batch: {shards: 4}", "nodes: 2", "keep_warm: 10m",
           "limits: {budget: 10.00}", "limits: {deadline: 2026-12-01T08:00:00Z}",
           "resources: {estimate: {model: x}}", "resources: {shm: 16GB}",
           "outputs: [{from: out, to: s3://bucket/x}]", "inputs: [{from: s3://bucket/x, to: y}]",
-          "idle: {job: 20m}", "resume_check: {regex: x}", "cache: [hf]", "secrets: [HF_TOKEN]",
-          "secrets_on: any", "image_auth: {username: a, password: b}", "progress: {file: log.jsonl}"}) {
+          "idle: {job: 20m}", "resume_check: {regex: x}", "cache: [hf]",
+          "progress: {file: log.jsonl}"}) {
         CAPTURE(std::string(line));
         const auto got = yaml("run: x\n" + std::string(line) + "\n");
         REQUIRE(!got.has_value());

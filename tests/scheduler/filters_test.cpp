@@ -80,6 +80,18 @@ TEST_CASE("providers are taken or refused by list, pause and reach") {
         {"another one paused", [](Setting& x) { x.world.paused_providers["runpod"] = "auth"; }, ""},
         {"no advertise_url", [](Setting& x) { x.world.cloud_reachable = false; }, "agent_cannot_reach_daemon",
          "advertise_url"},
+        {"a tunnel leads to this provider's machines",
+         [](Setting& x) {
+             x.world.cloud_reachable = false;
+             x.world.reached_providers = {"vastai"};
+         },
+         ""},
+        {"a tunnel leads to another's",
+         [](Setting& x) {
+             x.world.cloud_reachable = false;
+             x.world.reached_providers = {"lambda"};
+         },
+         "agent_cannot_reach_daemon", "no tunnel to machines of vastai"},
         {"local needs no reach",
          [](Setting& x) {
              make_local(x.offer);
@@ -534,6 +546,33 @@ TEST_CASE("host figures: enough, too little, and not told") {
          "reliability"},
         {"reliability unknown", [](Setting& x) { x.job.resources.reliability = 0.98; },
          "reliability_unknown"},
+        {"secrets on a vetted host",
+         [](Setting& x) {
+             x.job.secrets = {"HF_TOKEN"};
+             x.offer.verified = true;
+         },
+         ""},
+        {"secrets on a host that is not vetted (I01)",
+         [](Setting& x) {
+             x.job.secrets = {"HF_TOKEN"};
+             x.offer.verified = false;
+         },
+         "host_not_verified", "the host is not vetted"},
+        {"secrets where nothing is told of the host", [](Setting& x) { x.job.secrets = {"HF_TOKEN"}; }, "verified_unknown"},
+        {"a registry login is a secret too",
+         [](Setting& x) {
+             x.job.image_auth = ImageAuthSpec{.username = "bot", .password_secret = "TOKEN"};
+             x.offer.verified = false;
+         },
+         "host_not_verified"},
+        {"secrets_on: any",
+         [](Setting& x) {
+             x.job.secrets = {"HF_TOKEN"};
+             x.job.secrets_on_any = true;
+             x.offer.verified = false;
+         },
+         ""},
+        {"no secrets, any host", [](Setting& x) { x.offer.verified = false; }, ""},
         {"inet short",
          [](Setting& x) {
              x.job.resources.inet_down_mbps = 200;

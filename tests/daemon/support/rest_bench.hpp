@@ -8,6 +8,7 @@
 #include "config/shipped.hpp"
 #include "daemon/api/server.hpp"
 #include "daemon/http/loop.hpp"
+#include "daemon/secrets/sealing.hpp"
 #include "db/store.hpp"
 #include "scheduler/gpu_names.hpp"
 #include "tests/daemon/support/curl_client.hpp"
@@ -33,6 +34,7 @@ class RestBench {
         options.open_reader = [this] { return store->open_reader(); };
         options.gpus = &shipped_names();
         options.store = packs.get();
+        options.seal = &seal;
         if (change) change(options);
         loop = std::make_unique<http::Loop>();
         loop->start();
@@ -75,6 +77,7 @@ class RestBench {
         return nlohmann::json::parse(made.body).at("id");
     }
 
+    SecretSeal seal{Secret(std::string(64, '7'))};
     TemporaryFolder folder;
     std::unique_ptr<Store> store;
     std::unique_ptr<checkpoints::FileStore> packs;

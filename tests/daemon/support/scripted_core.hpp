@@ -104,6 +104,15 @@ class ScriptedCore final : public CorePort {
             commit({PutToken{e->token}});
             return {.status = e->token.revoked_at ? 200 : 201, .json = "{}", .location = {}, .error = {}};
         }
+        if (const auto* e = std::get_if<PutSecretCommand>(&event)) {
+            const bool there = store_.reader().secret(e->secret.name).value().has_value();
+            commit({PutSecret{e->secret}});
+            return {.status = there ? 200 : 201, .json = R"({"name":")" + e->secret.name + "\"}", .location = {}, .error = {}};
+        }
+        if (const auto* e = std::get_if<DropSecretCommand>(&event)) {
+            commit({DropSecret{e->name}});
+            return {.status = 204, .json = {}, .location = {}, .error = {}};
+        }
         return {.status = 200, .json = R"({"state":"as told"})", .location = {}, .error = {}};
     }
     ApiResult submit(const SubmitJob& e) {
