@@ -159,9 +159,9 @@ void Service::Impl::find_ways(const std::vector<std::unique_ptr<Provider>>& prov
                                                   {"lambda", s.providers.lambda.api_url}, {"vultr", s.providers.vultr.api_url}};
     for (const auto& provider : providers) {
         const std::string name = provider->name().get();
-        const auto api = apis.find(name);
+        const auto url = apis.find(name);
         const Capabilities able = provider->capabilities();
-        ways[name] = way_to(s.reach, s.advertise_url, able, api == apis.end() ? std::string() : api->second);
+        ways[name] = way_to(s.reach, s.advertise_url, able, url == apis.end() ? std::string() : url->second);
         whole_vms[name] = able.vm;
     }
 }
@@ -242,9 +242,11 @@ std::vector<CheckLine> Service::Impl::check_own_place() const {
     for (const auto& [name, cloud] : std::initializer_list<std::pair<const char*, const CloudSettings*>>{
              {"runpod", &p.runpod}, {"vastai", &p.vastai}, {"lambda", &p.lambda}, {"vultr", &p.vultr}})
         if (cloud->enabled()) checks.apis.push_back({name, cloud->api_url});
-    checks.clouds = !checks.apis.empty();
-    for (const auto& provider : runtime->view()->providers)
-        checks.ssh_reaches = checks.ssh_reaches || provider.capabilities.ssh;
+    for (const auto& place : checks.apis) {
+        const auto way = ways.find(place.provider);
+        const auto known = way == ways.end() ? Way::none : way->second;
+        (known == Way::dial ? checks.dialling : known == Way::tunnel ? checks.by_ssh : checks.unreached).push_back(place.provider);
+    }
     return self_checks(checks);
 }
 
@@ -317,7 +319,7 @@ Result<void> Service::Impl::open_parts() {
     provider_http = std::move(made->http);
     for (const auto& p : made->providers) provider_names.push_back(p->name().get());
     find_ways(made->providers);
-    if (auto opened = open_tunnels(*live, agent); !opened) return opened;
+    if (auto ready = open_tunnels(*live, agent); !ready) return ready;
 
     RuntimeOptions runtime_options;
     runtime_options.core = core_settings(settings, *install, options.time_scale);

@@ -39,9 +39,10 @@ struct ChoiceWorld {
     std::map<std::string, Usd> balances;
     /// Offers that live machines hold already: "provider/offer id".
     std::set<std::string> taken_offers;
-    /// Providers whose machines can reach the daemon ("local" always can). With no advertise_url only local
-    /// is in it.
+    /// All providers' machines can reach the daemon, or else only those of `reached_providers` (by
+    /// advertise_url or by a tunnel). "local" always can.
     bool cloud_reachable{true};
+    std::set<std::string> reached_providers;
     /// The agent architectures that this daemon has a binary for.
     std::set<std::string> agent_archs{"amd64"};
     UsdPerHour fleet_rate;  // of all machines now

@@ -94,6 +94,7 @@ void Step::resolve_unknown(LiveMachine& machine, Instant began, bool trusted, bo
     machine.row.watch = true;
     release(machine);
     move(machine, MachineState::gone, "never_appeared");
+    close_tunnel(machine);
     cool(machine.row.offer, "never_appeared", false);
     if (task) give_back(*task, "never_appeared", "the create call had no clear answer and no machine came of it");
 }

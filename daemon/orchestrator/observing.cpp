@@ -78,10 +78,12 @@ void Step::observe(LiveMachine& machine, const ProviderMachine& seen, Instant be
     // Where a provider tells its host only of a machine, not of an offer, that is what is remembered.
     if (alive && machine.row.offer.host_id.empty()) machine.row.offer.host_id = seen.host_id;
     if (alive && machine.row.offer.data_center.empty()) machine.row.offer.data_center = seen.data_center;
+    if (alive && seen.lease_end) machine.row.offer.lease_end = seen.lease_end;
     if (first_sight && has_id(machine.row.state)) save(machine);
     if (alive) seen_alive(machine, began);
     if (alive) rate_seen(machine, seen, now_);
     if (seen.presence == Presence::running && seen.gpu_rate) machine.rate_told = true;
+    look_for_tunnel(machine, seen);
 
     switch (machine.row.state) {
         case MachineState::destroying:

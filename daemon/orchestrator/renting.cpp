@@ -164,6 +164,7 @@ void Step::on(const LaunchEnded& e, const StoredRows&) {
     release(machine);
     if (from) breaker_undecided(from->breaker, machine.row.id.get());
     move(machine, MachineState::gone, "refused", error.message);
+    close_tunnel(machine);
     if (error.kind == ErrorKind::no_capacity) {
         cool(machine.row.offer, "no_capacity", false);
     } else if (error.kind == ErrorKind::unavailable && from) {
@@ -258,6 +259,7 @@ void Step::destroy(LiveMachine& machine, std::string_view reason, std::string_vi
         effect(CloseAgent{machine.row.id});
         machine.ending_told = true;
     }
+    close_tunnel(machine);
     move(machine, MachineState::destroying, reason, detail);
     machine.row.destroy_tries = 0;
     machine.next_call = now_;
@@ -294,6 +296,7 @@ void Step::now_gone(LiveMachine& machine, std::string_view reason) {
     for (const char* about : {"destroy/", "orphan/", "rate/"}) clear_alert(about + machine.row.id.get());
     move(machine, MachineState::gone, reason);
     effect(CloseAgent{machine.row.id});
+    close_tunnel(machine);
     w_.queue_dirty = true;
     if (!machine.row.watch) w_.machines.erase(machine.row.id);
 }

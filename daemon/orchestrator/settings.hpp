@@ -48,7 +48,8 @@ struct CoreSettings {
     int machines_max{50};
     std::optional<UsdPerHour> usd_per_hour_max{UsdPerHour{40'000'000}};
     OrphanPolicy orphans{OrphanPolicy::report};
-    bool cloud_reachable{false};                // advertise_url is set
+    bool cloud_reachable{false};                // every provider's machines reach us
+    std::set<std::string> reached_providers;    // these do, by advertise_url or by a tunnel
     bool cuda_probe_required{true};
     bool cuda_probe_off{false};
     double time_scale{1};

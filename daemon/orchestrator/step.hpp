@@ -153,6 +153,10 @@ class Step {
     /// `held`: the agent holds this attempt already, so that what was given with it need not be there any more.
     void lease(LiveMachine& machine, bool held = false);
     void exited(LiveMachine& machine, LiveTask& task, const agent_protocol::Exited& m);
+    // tunnels.cpp
+    /// Opens the way to a machine whose provider shows where its sshd is, or moves it. Machines that dial us have none.
+    void look_for_tunnel(LiveMachine& machine, const ProviderMachine& seen);
+    void close_tunnel(LiveMachine& machine);
     // recovery.cpp
     void end_attempt(LiveTask& task, Cause cause, std::string_view detail);
     void give_back(LiveTask& task, std::string_view reason, std::string_view detail);
@@ -161,6 +165,10 @@ class Step {
                 std::string_view detail);
     void stop_job(LiveJob& job, LiveTask& task, std::string_view reason);
     void stop_over(LiveJob& job, LiveTask& task);
+    /// Asks a job to checkpoint and leave a machine whose lease at its provider ends, and lets go of one that does not in time.
+    bool leave_before_lease_ends(LiveMachine& machine, LiveTask& task, LiveJob& job);
+    /// The attempt is over for that: no loss, nobody's fault, nothing counted.
+    void left_lease(LiveMachine& machine, LiveTask& task, LiveJob& job);
     void release_machine(LiveMachine& machine, std::string_view reason, bool reusable);
     // ledger.cpp
     void open_ledger(LiveMachine& machine, Instant from, UsdPerHour gpu, UsdPerHour disk, bool known);

@@ -68,6 +68,7 @@ void Step::drive_machine(LiveMachine& machine) {
         return;
     }
     if (not_started_in_time(machine, task, job)) return;
+    if (task && job && leave_before_lease_ends(machine, *task, *job)) return;
     if (!task && row.state == MachineState::ready) {
         if (may_hold_work(machine)) return;
         const bool wanted = w_.queued_jobs > 0 || std::ranges::any_of(w_.tasks, [](const auto& entry) {
@@ -125,6 +126,7 @@ bool Step::not_started_in_time(LiveMachine& machine, LiveTask* task, LiveJob* jo
     else if (leased && !booting && now_ - greeted >= w_.settings.start)
         detail = "the command did not start within " + duration_text(w_.settings.start);
     if (detail.empty() || may_hold_work(machine)) return false;
+    if (booting && !machine.first_hello && !machine.tunnel_trouble.empty()) detail += "; " + machine.tunnel_trouble;
     if (booting) {
         mark_host(machine, HostEvent::boot_failure, detail);
         create_failed(machine, detail);

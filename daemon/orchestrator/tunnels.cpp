@@ -1,8 +1,77 @@
-// Machines that are reached through an ssh tunnel because they cannot reach us.
+// Machines that are reached through an ssh tunnel because they cannot reach us. The core says to which of them there shall be one
+// and tells people how it goes; a tunnel that is down is no loss of its machine, whatever the reason: the agent's own words and
+// the provider decide that, as for every other machine.
+#include <nlohmann/json.hpp>
+
 #include "daemon/orchestrator/step.hpp"
 
 namespace gf {
+namespace {
 
-void Step::on(const TunnelChanged&, const StoredRows&) {}
+/// "sshd_not_up: root@203.0.113.5:22: Connection refused" (daemon/ssh/tunnels.hpp) in its two parts.
+std::pair<std::string, std::string> parts_of(const std::string& news) {
+    const auto colon = news.find(": ");
+    if (colon == std::string::npos) return {news, {}};
+    return {news.substr(0, colon), news.substr(colon + 2)};
+}
+
+std::string host_key_alert(const MachineId& machine) { return "ssh_host_key/" + machine.get(); }
+
+}  // namespace
+
+void Step::look_for_tunnel(LiveMachine& machine, const ProviderMachine& seen) {
+    const LiveProvider* from = provider(machine.row.provider);
+    if (!from || !from->capabilities.ssh) return;
+    // A machine that comes back may come back elsewhere.
+    if (seen.presence == Presence::stopped) machine.tunnel_to.reset();
+    if (seen.presence != Presence::running || !seen.ssh || machine.tunnel_to == seen.ssh) return;
+    switch (machine.row.state) {
+        case MachineState::booting:
+        case MachineState::ready:
+        case MachineState::busy:
+        case MachineState::draining:
+            break;
+        case MachineState::requested:
+        case MachineState::unknown:
+        case MachineState::interrupted:
+        case MachineState::lost:
+        case MachineState::destroying:
+        case MachineState::gone:
+            return;
+    }
+    machine.tunnel_to = seen.ssh;
+    effect(OpenTunnel{machine.row.id, machine.row.provider, *seen.ssh});
+}
+
+void Step::close_tunnel(LiveMachine& machine) {
+    const LiveProvider* from = provider(machine.row.provider);
+    if (!from || !from->capabilities.ssh) return;
+    machine.tunnel_to.reset();
+    clear_alert(host_key_alert(machine.row.id));
+    effect(CloseTunnel{machine.row.id});
+}
+
+void Step::on(const TunnelChanged& e, const StoredRows&) {
+    const auto found = w_.machines.find(e.machine);
+    if (found == w_.machines.end()) return;
+    LiveMachine& machine = found->second;
+    if (machine.row.state == MachineState::destroying || machine.row.state == MachineState::gone) return;
+    const auto [reason, detail] = parts_of(e.detail);
+    machine.tunnel_trouble = e.up && reason == "up" ? std::string() : "ssh tunnel: " + detail;
+    history({.at = now_, .kind = "tunnel", .job = machine.row.job, .task = machine.row.task, .attempt = machine.row.attempt,
+             .machine = machine.row.id, .state = e.up ? "up" : "down", .reason = reason, .detail = detail});
+    auto shown = nlohmann::json::parse(machine.row.agent_detail, nullptr, false);
+    if (!shown.is_object()) shown = nlohmann::json::object();
+    shown["tunnel"] = {{"up", e.up}, {"reason", reason}, {"detail", detail}};
+    machine.row.agent_detail = shown.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    save(machine);
+    if (reason == "host_key_changed")
+        alert("host_key_changed", "critical", host_key_alert(machine.row.id),
+              machine.row.provider.get() + " machine " + machine.row.provider_id.get() + ": " + detail +
+                  ". It counts as unreachable; nothing is sent to it until its own key is shown again",
+              &machine);
+    else if (e.up)
+        clear_alert(host_key_alert(machine.row.id));
+}
 
 }  // namespace gf

@@ -58,6 +58,9 @@ struct LiveMachine {
     std::optional<Instant> moved_at;           // when that listing began
     bool not_moved{false};                     // both exist: the other one is a twin
     std::optional<Instant> bid_tried;          // the last raise was asked for
+    std::optional<Instant> lease_stop;         // its job was told to checkpoint and leave, because the provider's lease ends
+    std::optional<SshEndpoint> tunnel_to;      // where a tunnel was asked for
+    std::string tunnel_trouble;                // the last news of it, while its agent has not spoken; for people
 };
 
 struct LiveProvider {

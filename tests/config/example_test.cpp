@@ -49,6 +49,7 @@ TEST_CASE("the shipped example parses to the defaults in code") {
     CHECK(parsed->listen == expected.listen);
     CHECK(parsed->agent_listen == expected.agent_listen);
     CHECK(parsed->advertise_url == expected.advertise_url);
+    CHECK(parsed->reach == expected.reach);
     CHECK(parsed->allowed_hosts == expected.allowed_hosts);
     CHECK(parsed->data_dir == expected.data_dir);
     CHECK(parsed->timezone == expected.timezone);
@@ -90,6 +91,7 @@ TEST_CASE("the shipped example names every key that the parser knows") {
     CHECK(named == std::set<std::string>{"listen",
                                          "agent_listen",
                                          "advertise_url",
+                                         "reach",
                                          "allowed_hosts",
                                          "data_dir",
                                          "timezone",

@@ -64,6 +64,7 @@ providers:
 timing: {sweep: 500ms, settle: 7s, dead_man: 1h30m}
 idle: {machine: 0s}
 orphans: adopt
+reach: ssh
 install_id: ab12cd34
 quotas: {machines: 3, usd_per_hour: 4.50}
 machine: {cuda_probe: if_present}
@@ -96,6 +97,7 @@ channels:
     CHECK(s->timing.offers == Seconds{30});
     CHECK(s->idle_machine == Millis{0});
     CHECK(s->orphans == OrphanPolicy::adopt);
+    CHECK(s->reach == ReachPolicy::ssh);
     CHECK(s->install_id == "ab12cd34");
     CHECK(s->machines_max == 3);
     CHECK(s->rate_max == UsdPerHour{4'500'000});
@@ -163,6 +165,7 @@ TEST_CASE("bad settings are refused with field, place and range") {
         {"timing: {silence: 15s}", invalid, "timing.silence", 1, "at least twice timing.heartbeat (10s)"},
         {"timing: {long_silence: 1m}", invalid, "timing.long_silence", 1, "not be shorter"},
         {"timing: {settle: {aws: 1s}}", invalid, "timing.settle.aws", 19, "unknown key"},
+        {"reach: vpn", invalid, "reach", 8, "one of auto, direct, ssh"},
         {"orphans: kill", invalid, "orphans", 10, "one of report, destroy, adopt"},
         {"install_id: ABCDEFGH", invalid, "install_id", 13, "8 characters of a-z and 0-9"},
         {"quotas: {machines: -1}", invalid, "quotas.machines", 20, "from 0 to 100000"},

@@ -1,0 +1,17 @@
+// Small files that only this user may read, as ssh demands of its keys. Blocking calls.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "model/result.hpp"
+
+namespace gf::ssh {
+
+/// Makes the folder (0700) and its parents. Errors: `io`.
+Result<void> make_private_folder(const std::string& path);
+/// Written beside (0600), synced and renamed, so that a crash leaves the old file or the new one. Errors: `io`, `full`.
+Result<void> write_private_file(const std::string& path, std::string_view text);
+/// A file of at most 64 KiB as a whole. Errors: `not_found`, `io`.
+Result<std::string> read_small_file(const std::string& path);
+
+}  // namespace gf::ssh

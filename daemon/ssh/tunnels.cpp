@@ -1,0 +1,104 @@
+#include "daemon/ssh/tunnels.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "checkpoints/digest.hpp"
+#include "daemon/ssh/child.hpp"
+#include "daemon/ssh/private_file.hpp"
+#include "daemon/ssh/tunnel.hpp"
+
+namespace gf::ssh {
+namespace {
+
+/// The path of a unix socket has at most 107 bytes; ssh makes it under a name that is 17 longer than the final one, which has 16.
+constexpr std::size_t kSocketFolderMax = 107 - 1 - 16 - 17;
+
+/// A folder in /tmp that is ours and nobody else's, the same for each run on this data folder.
+Result<std::string> short_folder(const std::string& data_dir) {
+    const std::string path = "/tmp/gpuferry-ssh-" + std::to_string(::geteuid()) + "-" + checkpoints::sha256(data_dir).hex().substr(0, 12);
+    struct stat there{};
+    const bool made = ::mkdir(path.c_str(), 0700) == 0;
+    if (!made && ::lstat(path.c_str(), &there) != 0) return fail(ErrorKind::io, "cannot make the folder " + path);
+    if (!made && (!S_ISDIR(there.st_mode) || there.st_uid != ::geteuid() || (there.st_mode & 0077) != 0))
+        return fail(ErrorKind::io, path + " is somebody else's");
+    return path;
+}
+
+}  // namespace
+
+Tunnels::Tunnels(TunnelsOptions options)
+    : options_(std::move(options)), folder_(options_.data_dir + "/ssh"),
+      program_(options_.ssh_program.empty() ? find_program("ssh") : options_.ssh_program), keys_(folder_) {}
+
+Tunnels::~Tunnels() { stop(); }
+
+Result<void> Tunnels::open_keys() {
+    auto client = load_or_make_client_key(folder_, options_.comment);
+    if (!client) return fail(std::move(client).error());
+    client_ = *std::move(client);
+    sockets_ = folder_ + "/run";
+    if (sockets_.size() <= kSocketFolderMax) return make_private_folder(sockets_);
+    auto made = short_folder(options_.data_dir);
+    if (!made) return fail(std::move(made).error());
+    sockets_ = *std::move(made);
+    sockets_are_temporary_ = true;
+    return {};
+}
+
+Result<SshSetup> Tunnels::prepare(const MachineId& machine, bool make_host_key) {
+    return keys_.prepare(machine, client_.public_key, make_host_key);
+}
+
+void Tunnels::open(const MachineId& machine, const SshEndpoint& to) {
+    if (!keys_.prepared(machine)) return;
+    bool refused = false;
+    {
+        const std::scoped_lock lock(mutex_);
+        if (stopping_) return;
+        std::erase_if(leaving_, [](const auto& tunnel) { return tunnel->over(); });
+        if (const auto found = tunnels_.find(machine); found != tunnels_.end()) return found->second->move(to);
+        refused = tunnels_.size() >= kTunnelsMax;
+        if (!refused) tunnels_[machine] = std::make_unique<Tunnel>(*this, machine, to, options_.seed++);
+    }
+    if (refused)
+        options_.tell(TunnelNews{.machine = machine, .up = false, .reason = "too_many",
+                                 .detail = "this daemon keeps " + std::to_string(kTunnelsMax) + " tunnels at most"});
+}
+
+void Tunnels::close(const MachineId& machine) {
+    {
+        const std::scoped_lock lock(mutex_);
+        std::erase_if(leaving_, [](const auto& tunnel) { return tunnel->over(); });
+        if (const auto found = tunnels_.find(machine); found != tunnels_.end()) {
+            found->second->leave(Tunnel::Leave::soon);
+            leaving_.push_back(std::move(found->second));
+            tunnels_.erase(found);
+        }
+    }
+    keys_.forget(machine);
+}
+
+void Tunnels::stop() {
+    std::vector<std::unique_ptr<Tunnel>> all;
+    {
+        const std::scoped_lock lock(mutex_);
+        stopping_ = true;
+        all = std::move(leaving_);
+        leaving_.clear();
+        for (auto& [machine, tunnel] : tunnels_) all.push_back(std::move(tunnel));
+        tunnels_.clear();
+    }
+    for (const auto& tunnel : all) tunnel->leave(Tunnel::Leave::now);
+    all.clear();
+    if (sockets_are_temporary_) ::rmdir(sockets_.c_str());
+}
+
+std::size_t Tunnels::count() const {
+    const std::scoped_lock lock(mutex_);
+    return tunnels_.size();
+}
+
+}  // namespace gf::ssh
