@@ -38,13 +38,12 @@ Adapter::Adapter(AdapterSettings settings, HttpClient& http, Clock& clock, GpuLo
 
 Capabilities Adapter::capabilities() const {
     // A stopped pod's container disk is erased and free; we never ask for a volume, so nothing of ours bills
-    // while stopped.
+    // while stopped. `ssh` stays false: a pod has an sshd for us only where its image brings one or apt-get can fetch it.
     return {.spot = settings_.spot && client_.has_balance(),
             .balance = client_.has_balance(),
             .is_local = false,
             .listing_has_env = true,
             .per_disk_price = false,
-            .ssh = true,
             .charges = true};
 }
 

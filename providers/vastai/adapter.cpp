@@ -1,5 +1,8 @@
 #include "providers/vastai/adapter.hpp"
 
+#include <fmt/format.h>
+
+#include <chrono>
 #include <set>
 
 #include "providers/vastai/gpu_spellings.hpp"
@@ -25,22 +28,25 @@ Adapter::Adapter(std::string api_url, Secret key, HttpClient& http, Clock& clock
 
 Result<OfferList> Adapter::offers(const OfferQuery& query) {
     OfferList out;
+    Shapes shapes;
     int searches_left = kSearchesMax;
     const auto names = spellings_of(query.demands.gpus, lookup_);
     for (const int count : std::set<int>(query.gpu_counts.begin(), query.gpu_counts.end())) {
         if (count < 1) continue;
         if (query.on_demand)
-            if (auto done = search_all(query, names, count, false, searches_left, out); !done)
+            if (auto done = search_all(query, names, count, false, searches_left, out, shapes); !done)
                 return fail(std::move(done).error());
         if (query.spot)
-            if (auto done = search_all(query, names, count, true, searches_left, out); !done)
+            if (auto done = search_all(query, names, count, true, searches_left, out, shapes); !done)
                 return fail(std::move(done).error());
     }
+    market_canary_.look(out);
+    for (auto& drift : offer_shapes_.look(shapes)) out.drift.push_back(std::move(drift));
     return out;
 }
 
 Result<void> Adapter::search_all(const OfferQuery& query, const std::vector<std::string>& names, int count,
-                                 bool bid, int& searches_left, OfferList& out) {
+                                 bool bid, int& searches_left, OfferList& out, Shapes& shapes) {
     auto request = search_request(query, count, bid);
     bool read_noted = false;
     std::set<std::int64_t> taken;  // rounds may overlap where names were spelled in two ways
@@ -51,6 +57,7 @@ Result<void> Adapter::search_all(const OfferQuery& query, const std::vector<std:
         request.gpu_names_not = not_named;
         const auto reply = client_.search(request);
         if (!reply.value) return fail(seen(read_error(reply.answer, "search offers")));
+        add(shapes, reply.shapes);
         const auto now = clock_.now();
         // Searches wait for each other: what counts for freshness is when the oldest answer of this count and
         // kind came.
@@ -111,6 +118,7 @@ Result<Listing> Adapter::list() {
     proof_.note();
     Listing listing;
     for (const auto& instance : *reply.value) listing.machines.push_back(machine_of(instance, lookup_));
+    listing.drift = listing_shapes_.look(reply.shapes);
     return listing;
 }
 
@@ -152,6 +160,91 @@ Result<Usd> Adapter::balance() {
         return fail(ErrorKind::malformed,
                     "Vast.ai, read the account: neither `credit` nor `balance` is a number");
     return Usd{*micros};
+}
+
+Result<void> Adapter::rename(const ProviderMachineId& id, const std::string& name) {
+    const auto answer = client_.label(id.get(), name);
+    if (answer.ok()) return {};
+    return fail(seen(change_error(answer, "label instance", ErrorKind::unavailable)));
+}
+
+Result<void> Adapter::raise_bid(const ProviderMachineId& id, UsdPerHour bid) {
+    if (bid.micros < kBidMicrosMin) return fail(ErrorKind::refused, "Vast.ai, change bid: bids below $0.001 are not accepted");
+    const auto answer = client_.bid(id.get(), bid);
+    if (answer.ok()) return {};
+    return fail(seen(change_error(answer, "change bid", ErrorKind::unknown_outcome)));
+}
+
+Result<std::vector<Charge>> Adapter::charges(Instant from, Instant until) {
+    // The filter knows whole days of UTC.
+    const auto first = std::chrono::floor<std::chrono::days>(from);
+    const auto last = std::chrono::ceil<std::chrono::days>(std::max(until, from + Millis{1}));
+    const auto reply = client_.charges(unix_millis(first) / 1000, unix_millis(last) / 1000 - 1);
+    if (!reply.value) return fail(seen(read_error(reply.answer, "read the charges")));
+    std::vector<Charge> out;
+    for (const auto& row : *reply.value) {
+        auto charge = charge_of(row);
+        if (!charge)
+            return fail(ErrorKind::malformed, fmt::format("Vast.ai, read the charges: '{}' has no readable time or amount",
+                                                          row.source));
+        if (charge->until > from && charge->from < until) out.push_back(*std::move(charge));
+    }
+    return out;
+}
+
+std::vector<Finding> Adapter::check() {
+    std::vector<Finding> out;
+    using enum Finding::Level;
+    const auto add_finding = [&](Finding::Level level, std::string what, std::string text) {
+        out.push_back({.level = level, .what = std::move(what), .text = std::move(text)});
+    };
+    const std::string scopes = "misc, user_read, instance_read, instance_write and billing_read";
+    const auto money = balance();
+    const auto listing = list();
+    const auto is_auth = [](const auto& result) { return !result && result.error().kind == ErrorKind::auth; };
+    if (is_auth(money) && is_auth(listing)) {
+        add_finding(failed, "key",
+                    "Vast.ai refuses the key (" + listing.error().message + "). Make one in its console under Keys, with " + scopes +
+                        ", and put it into VAST_API_KEY. A wrong key is answered like a missing machine there.");
+        return out;
+    }
+    if (money || listing) add_finding(ok, "key", "accepted");
+    if (is_auth(money))
+        add_finding(failed, "scope", "the key may not read the account: it needs user_read. In all: " + scopes + ".");
+    else if (!money)
+        add_finding(failed, "money", "the account cannot be read: " + money.error().message);
+    else
+        add_finding(money->micros > 0 ? ok : failed, "money",
+                    dollars(*money) + (money->micros > 0 ? " left" : " left: Vast.ai is prepaid, add credit under Billing"));
+    if (is_auth(listing))
+        add_finding(failed, "scope", "the key may not list instances: it needs instance_read, and instance_write to rent.");
+    else if (!listing)
+        add_finding(failed, listing.error().kind == ErrorKind::api_retired ? "api" : "listing",
+                    "the instances cannot be listed: " + listing.error().message);
+    else if (!listing->drift.empty())
+        add_finding(failed, "listing", "the answers are not as documented: " + listing->drift.front().detail);
+    else
+        add_finding(ok, "listing", fmt::format("{} instances in the account", listing->machines.size()));
+
+    if (const auto market = offers({.spot = false}); !market)
+        add_finding(failed, "offers", "the market cannot be searched: " + market.error().message);
+    else if (!market->drift.empty())
+        add_finding(failed, "offers", "the offers are not as documented: " + market->drift.front().detail);
+    else
+        add_finding(market->offers.empty() ? warning : ok, "offers",
+                    fmt::format("{} offers of one GPU", market->offers.size()));
+
+    const auto now = clock_.now();
+    if (const auto billed = charges(now - std::chrono::hours{1}, now); !billed)
+        add_finding(warning, "scope",
+                    is_auth(billed) ? std::string("the key may not read charges (billing_read), so costs are not compared with "
+                                                  "Vast.ai's")
+                                    : "the charges cannot be read: " + billed.error().message);
+    // Whoever does not answer such a proposal loses the machine when its contract ends.
+    if (const auto increases = client_.price_increases(); increases.value && !increases.value->empty())
+        add_finding(warning, "money", fmt::format("hosts want more for {} running instances, the first is {}: see the console",
+                                                  increases.value->size(), increases.value->front().contract));
+    return out;
 }
 
 Result<void> Adapter::prove_key() {

@@ -14,9 +14,37 @@ using nlohmann::json;
 
 constexpr int kPageRows = 25;   // the server's maximum
 constexpr int kPagesMax = 400;  // 10,000 machines
+constexpr int kChargeRows = 500;  // the server's maximum
+constexpr int kChargePagesMax = 200;
 constexpr Millis kPatience{Seconds{10}};
 constexpr Millis kSearchPatience{Seconds{40}};
 constexpr Millis kCreatePatience{Seconds{60}};
+
+// What the canary watches. Many fields are null by rights; required are those that no row can do without.
+constexpr auto kAskFields = std::to_array<FieldRule>({
+    {.path = "gpu_name", .kind = FieldKind::text, .required = true},
+    {.path = "num_gpus", .kind = FieldKind::number, .required = true},
+    {.path = "dph_total", .kind = FieldKind::number, .required = true},
+    {.path = "dph_base", .kind = FieldKind::number},
+    {.path = "min_bid", .kind = FieldKind::number},
+    {.path = "storage_cost", .kind = FieldKind::number},
+    {.path = "gpu_ram", .kind = FieldKind::number},
+    {.path = "inet_down_cost", .kind = FieldKind::number},
+    {.path = "duration", .kind = FieldKind::number},
+    {.path = "reliability2", .kind = FieldKind::number},
+    {.path = "geolocation", .kind = FieldKind::text},
+    {.path = "rentable", .kind = FieldKind::boolean},
+});
+constexpr auto kInstanceFields = std::to_array<FieldRule>({
+    {.path = "id", .kind = FieldKind::number, .required = true},
+    {.path = "label", .kind = FieldKind::text},
+    {.path = "actual_status", .kind = FieldKind::text},
+    {.path = "intended_status", .kind = FieldKind::text},
+    {.path = "is_bid", .kind = FieldKind::boolean},
+    {.path = "dph_total", .kind = FieldKind::number},
+    {.path = "extra_env", .kind = FieldKind::list},
+    {.path = "ports", .kind = FieldKind::object},
+});
 
 /// The published minimum intervals plus 20 %. Searching has none published; about ten a minute were seen to
 /// pass.
@@ -29,6 +57,10 @@ PacerRules pacing() {
                           {.name = "show", .interval = Millis{2'400}, .urgency = Urgency::machine},
                           {.name = "list", .interval = Millis{1'200}, .urgency = Urgency::listing},
                           {.name = "account", .interval = Millis{1'200}, .urgency = Urgency::listing},
+                          {.name = "label", .interval = Millis{1'200}, .urgency = Urgency::listing},
+                          {.name = "bid", .interval = Millis{6'600}, .urgency = Urgency::machine},
+                          {.name = "charges", .interval = Millis{1'200}, .urgency = Urgency::search},
+                          {.name = "increases", .interval = Millis{1'200}, .urgency = Urgency::search},
                           {.name = "search", .interval = Millis{7'200}, .urgency = Urgency::search}}};
 }
 
@@ -56,6 +88,13 @@ std::string env_mark(const json& env) {
         }
     }
     return {};
+}
+
+/// ports["22/tcp"][0].HostPort, a text; the published schema claims a list of numbers.
+std::optional<std::int64_t> direct_ssh_port(const json& ports) {
+    const auto* bound = FieldReader(ports, "ports").value("22/tcp");
+    if (bound == nullptr || !bound->is_array() || bound->empty()) return std::nullopt;
+    return FieldReader(bound->front(), "ports.22/tcp").whole("HostPort");
 }
 
 Ask read_ask(const json& value, const std::string& path) {
@@ -91,6 +130,7 @@ Ask read_ask(const json& value, const std::string& path) {
     ask.driver_version = l.text("driver_version").value_or("");
     ask.geolocation = l.text("geolocation").value_or("");
     ask.machine_id = l.whole("machine_id");
+    ask.host_id = l.whole("host_id");
     ask.verification = l.text("verification").value_or("");
     ask.rentable = l.boolean("rentable");
     ask.rented = l.boolean("rented");
@@ -133,6 +173,11 @@ Result<Instance> read_instance(const json& value, const std::string& path) {
     i.disk_space = l.quantity("disk_space");
     i.geolocation = l.text("geolocation").value_or("");
     i.machine_id = l.whole("machine_id");
+    i.public_ipaddr = l.text("public_ipaddr").value_or("");
+    if (const auto* ports = l.value("ports")) i.direct_ssh_port = direct_ssh_port(*ports);
+    i.ssh_host = l.text("ssh_host").value_or("");
+    i.ssh_port = l.whole("ssh_port");
+    i.image_runtype = l.text("image_runtype").value_or("");
     i.start_date = l.quantity("start_date");
     i.end_date = l.quantity("end_date");
     return i;
@@ -153,6 +198,7 @@ Client::Exchange Client::call(std::string_view endpoint, HttpRequest request, Mi
     Exchange out;
     if (auto turn = pacer_.enter(endpoint, patience); !turn) {
         out.answer.paced = true;
+        out.answer.held = turn.error().kind;
         out.answer.text = turn.error().message;
         out.answer.retry_after = turn.error().retry_after;
         return out;
@@ -225,6 +271,7 @@ Reply<std::vector<Ask>> Client::search(const SearchRequest& request) {
         not_as_documented(reply.answer, "the search answer has no array `offers`");
         return reply;
     }
+    reply.shapes = count_shapes(*offers, kAskFields);
     reply.value.emplace();
     for (std::size_t i = 0; i < offers->size(); ++i)
         reply.value->push_back(read_ask((*offers)[i], fmt::format("offers[{}]", i)));
@@ -307,11 +354,17 @@ Reply<std::vector<Instance>> Client::list() {
             }
             all.push_back(*std::move(instance));
         }
+        add(reply.shapes, count_shapes(*rows, kInstanceFields));
         FieldReader r(*json, "listing");
         total = r.whole("total_instances");
         token = r.text("next_token").value_or("");
         if (r.problem()) {
             not_as_documented(reply.answer, *r.problem());
+            return reply;
+        }
+        // A last page says null. One as full as can be that says nothing, not even how many there are, may be the first of many.
+        if (token.empty() && !json->contains("next_token") && !total && rows->size() >= kPageRows) {
+            not_as_documented(reply.answer, "the listing does not say whether there is more");
             return reply;
         }
         if (token.empty()) break;
@@ -320,9 +373,8 @@ Reply<std::vector<Instance>> Client::list() {
             return reply;
         }
     }
-    if (total && *total > static_cast<std::int64_t>(all.size())) {
-        not_as_documented(reply.answer,
-                          fmt::format("the listing shows {} of {} instances", all.size(), *total));
+    if (const auto missing = missing_pages("the listing", total, all.size())) {
+        not_as_documented(reply.answer, missing->detail);
         return reply;
     }
     reply.value = std::move(all);
@@ -351,6 +403,97 @@ Reply<NumberText> Client::account() {
     // `credit` is the prepaid money that is left; the published schema only knows `balance`.
     auto credit = r.number("credit");
     reply.value = credit ? std::move(credit) : r.number("balance");
+    return reply;
+}
+
+Answer Client::label(const std::string& id, const std::string& label) {
+    return call("label",
+                {.method = "PUT",
+                 .url = fmt::format("{}/api/v0/instances/{}/", api_url_, url_encoded(id)),
+                 .body = json{{"label", label}}.dump()},
+                kPatience)
+        .answer;
+}
+
+Answer Client::bid(const std::string& id, UsdPerHour price) {
+    return call("bid",
+                {.method = "PUT",
+                 .url = fmt::format("{}/api/v0/instances/bid_price/{}/", api_url_, url_encoded(id)),
+                 .body = json{{"client_id", "me"}, {"price", static_cast<double>(price.micros) / 1e6}}.dump()},
+                kPatience)
+        .answer;
+}
+
+Reply<std::vector<ChargeRow>> Client::charges(std::int64_t first_day, std::int64_t last_day) {
+    Reply<std::vector<ChargeRow>> reply;
+    std::vector<ChargeRow> all;
+    std::set<std::string> tokens;
+    std::string token;
+    std::optional<std::int64_t> total;
+    const json filters{{"day", {{"gte", first_day}, {"lte", last_day}}}, {"type", {{"in", {"instance"}}}}};
+    const auto base = fmt::format("{}/api/v0/charges/?select_filters={}&format=table&latest_first=true&limit={}", api_url_,
+                                  url_encoded(filters.dump()), kChargeRows);
+    for (int page = 0;; ++page) {
+        auto [answer, body] =
+            call("charges", {.url = token.empty() ? base : base + "&after_token=" + url_encoded(token)}, kPatience);
+        reply.answer = std::move(answer);
+        if (!reply.answer.ok()) return reply;
+        const auto json = parse_json(body);
+        const auto rows = json->find("results");
+        if (rows == json->end() || !rows->is_array()) {
+            not_as_documented(reply.answer, "the charges have no array `results`");
+            return reply;
+        }
+        FieldReader r(*json, "charges");
+        for (std::size_t i = 0; i < rows->size(); ++i) {
+            FieldReader row((*rows)[i], fmt::format("results[{}]", i));
+            ChargeRow charge{.start = row.quantity("start"),
+                             .end = row.quantity("end"),
+                             .source = row.text("source").value_or(""),
+                             .label = {},
+                             .amount = row.number("amount")};
+            if (row.problem()) {
+                not_as_documented(reply.answer, *row.problem());
+                return reply;
+            }
+            if (const auto* metadata = row.value("metadata"))
+                charge.label = FieldReader(*metadata, "metadata").text("label").value_or("");
+            all.push_back(std::move(charge));
+        }
+        total = r.whole("total");
+        token = r.text("next_token").value_or("");
+        if (token.empty()) break;
+        if (page + 1 == kChargePagesMax || !tokens.insert(token).second) {
+            not_as_documented(reply.answer, "the charges do not end");
+            return reply;
+        }
+    }
+    if (const auto missing = missing_pages("the charges", total, all.size())) {
+        not_as_documented(reply.answer, missing->detail);
+        return reply;
+    }
+    reply.value = std::move(all);
+    return reply;
+}
+
+Reply<std::vector<PriceIncrease>> Client::price_increases() {
+    auto [answer, body] =
+        call("increases", {.url = api_url_ + "/api/v0/instances/pending-price-increases/"}, kPatience);
+    Reply<std::vector<PriceIncrease>> reply{.answer = std::move(answer), .value = {}};
+    if (!reply.answer.ok()) return reply;
+    const auto json = parse_json(body);
+    const auto rows = json->find("pending_price_increases");
+    if (rows == json->end() || !rows->is_array()) {
+        not_as_documented(reply.answer, "the answer has no array `pending_price_increases`");
+        return reply;
+    }
+    reply.value.emplace();
+    for (const auto& row : *rows) {
+        FieldReader r(row, "pending_price_increases");
+        reply.value->push_back({.contract = r.whole("contract_id").value_or(0),
+                                .old_per_second = r.number("old_gpu_costpersec"),
+                                .new_per_second = r.number("new_gpu_costpersec")});
+    }
     return reply;
 }
 

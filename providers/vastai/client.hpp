@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "providers/canary.hpp"
 #include "providers/decimal.hpp"
 #include "providers/http_client.hpp"
 #include "providers/pacer.hpp"
@@ -23,6 +24,7 @@ struct Answer {
     std::string text;             // `msg`, `message` or `detail`, or what is wrong with the body; redacted
     std::optional<Millis> retry_after;
     bool paced{false};      // our own pacer did not let it out: nothing was sent
+    ErrorKind held{ErrorKind::rate_limited};  // and why: rate_limited, or unavailable while its breaker is open
     bool malformed{false};  // a success by status, but not of the documented shape; `text` says how
     [[nodiscard]] bool ok() const {
         return delivery == Delivery::answered && status >= 200 && status < 300 && json &&
@@ -34,6 +36,7 @@ template <class T>
 struct Reply {
     Answer answer;
     std::optional<T> value;
+    Shapes shapes{};  // of the rows of a list
 };
 
 struct SearchRequest {
@@ -79,6 +82,7 @@ struct Ask {
     std::string driver_version;
     std::string geolocation;  // "City, CC"
     std::optional<std::int64_t> machine_id;
+    std::optional<std::int64_t> host_id;  // who runs the machine
     std::string verification;
     std::optional<bool> rentable;
     std::optional<bool> rented;
@@ -124,6 +128,11 @@ struct Instance {
     std::optional<double> disk_space;
     std::string geolocation;
     std::optional<std::int64_t> machine_id;
+    std::string public_ipaddr;  // may end in a line break
+    std::optional<std::int64_t> direct_ssh_port;  // ports["22/tcp"][0].HostPort
+    std::string ssh_host;                         // of the proxy
+    std::optional<std::int64_t> ssh_port;
+    std::string image_runtype;
     std::optional<double> start_date;
     std::optional<double> end_date;
 };
@@ -131,6 +140,22 @@ struct Instance {
 /// `instances` of a single read: an object, or null for an unknown or destroyed id.
 struct Shown {
     std::optional<Instance> instance;
+};
+
+/// One row of the charges. They outlive the instance.
+struct ChargeRow {
+    std::optional<double> start;  // unix s
+    std::optional<double> end;
+    std::string source;  // "instance-24880153"
+    std::string label;   // metadata.label
+    NumberText amount;   // dollars, all items
+};
+
+/// A host wants more for a running contract.
+struct PriceIncrease {
+    std::int64_t contract{0};
+    NumberText old_per_second;
+    NumberText new_per_second;
 };
 
 class Client {
@@ -149,6 +174,14 @@ class Client {
     Answer destroy(const std::string& id);
     /// GET /api/v0/users/current/: the credit left in dollars; a success proves the key.
     Reply<NumberText> account();
+    /// PUT /api/v0/instances/{id}/ with a label alone.
+    Answer label(const std::string& id, const std::string& label);
+    /// PUT /api/v0/instances/bid_price/{id}/: $/h for all GPUs.
+    Answer bid(const std::string& id, UsdPerHour price);
+    /// GET /api/v0/charges/ of instances, all pages. The days are unix seconds of their first and last second.
+    Reply<std::vector<ChargeRow>> charges(std::int64_t first_day, std::int64_t last_day);
+    /// GET /api/v0/instances/pending-price-increases/
+    Reply<std::vector<PriceIncrease>> price_increases();
 
  private:
     struct Exchange {

@@ -8,6 +8,8 @@
 #include <cmath>
 
 #include "model/region.hpp"
+#include "providers/canary.hpp"
+#include "providers/container_sshd.hpp"
 
 namespace gf::vastai {
 namespace {
@@ -58,11 +60,31 @@ std::optional<double> told(std::optional<double> value) {
     return value && std::isfinite(*value) && *value > 0 ? value : std::nullopt;
 }
 
-std::optional<Bytes> gpu_memory(std::optional<double> gpu_ram) {
+MemoryReading gpu_memory(std::optional<double> gpu_ram, const std::string& gpu_name, const GpuLookup& lookup) {
     // "MB" are MiB in truth: a 24 GB card shows the driver's own 24564.
     const auto v = told(gpu_ram);
-    if (!v || *v > 1e9) return std::nullopt;
-    return Bytes{static_cast<std::int64_t>(*v) * kMiB};
+    return v ? read_gpu_memory(*v, kMiB, "vastai", gpu_name, lookup) : MemoryReading{};
+}
+
+std::string trimmed(std::string_view text) {
+    const auto first = text.find_first_not_of(" \t\r\n");
+    if (first == std::string_view::npos) return {};
+    return std::string(text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1));
+}
+
+bool is_port(std::optional<std::int64_t> port) {
+    return port && *port > 0 && *port < 65'535;
+}
+
+/// Direct where the host maps the port; else the proxy, which serves containers with Vast.ai's own sshd alone and is off by
+/// one for those with a notebook.
+std::optional<SshEndpoint> ssh_of(const Instance& i) {
+    if (auto ip = trimmed(i.public_ipaddr); !ip.empty() && is_port(i.direct_ssh_port))
+        return SshEndpoint{.host = std::move(ip), .port = static_cast<int>(*i.direct_ssh_port)};
+    const bool jupyter = contains_folded(i.image_runtype, "jupyter");
+    if (!jupyter && !contains_folded(i.image_runtype, "ssh")) return std::nullopt;
+    if (i.ssh_host.empty() || !is_port(i.ssh_port)) return std::nullopt;
+    return SshEndpoint{.host = trimmed(i.ssh_host), .port = static_cast<int>(*i.ssh_port) + (jupyter ? 1 : 0)};
 }
 
 /// cpu_ram is the whole machine's; our share goes by the cores.
@@ -181,6 +203,7 @@ bool is_deprecated(const Answer& a) {
 std::optional<ErrorKind> refusal_of(const Answer& a) {
     if (a.delivery != Delivery::answered) return std::nullopt;
     const bool failed = a.status >= 400 || (a.status == 200 && a.success == false);
+    if (a.status == 410 && !a.json) return ErrorKind::api_retired;  // the route is gone: nobody there who could rent
     if (!failed || !a.json || a.status == 429 || a.status >= 500) return std::nullopt;
     if (offer_is_taken(a)) return ErrorKind::no_capacity;
     if (a.code == "insufficient_credit" || a.status == 411 || contains_folded(a.text, "account lacks credit"))
@@ -193,7 +216,7 @@ std::optional<ErrorKind> refusal_of(const Answer& a) {
         (contains_folded(a.text, "quota") || contains_folded(a.text, "spend limit") ||
          contains_folded(a.text, "spending limit") || contains_folded(a.text, "spend_rate_limit")))
         return ErrorKind::quota;
-    if (is_deprecated(a)) return ErrorKind::api_retired;
+    if (is_deprecated(a) || a.status == 410) return ErrorKind::api_retired;
     if (a.status == 400) {
         if (a.code == "invalid_price")
             return ErrorKind::no_capacity;  // the floor moved: the next look at the market has a new one
@@ -289,6 +312,8 @@ std::variant<Offer, RejectedOffer> offer_of(const Ask& ask, bool bid, std::int64
     if (ask.external == true) return rejected("brokered");
     if (!ask.verification.empty() && ask.verification != "verified") return rejected("not_verified");
     if (ask.is_bid && *ask.is_bid != bid) return rejected("other_kind_of_renting");
+    const auto memory = gpu_memory(ask.gpu_ram, ask.gpu_name, lookup);
+    if (memory.unsettled) return rejected(std::string(kMemoryUnit));
     const auto money = money_of(ask, bid, disk_gb);
     if (!money.reason.empty()) return rejected(money.reason);
     const auto up = read_price_or_zero(ask.inet_up_cost, "traffic_price");
@@ -306,7 +331,7 @@ std::variant<Offer, RejectedOffer> offer_of(const Ask& ask, bool bid, std::int64
     o.exclusive = true;  // an ask is one slice of one machine
     if (!ask.verification.empty()) o.verified = ask.verification == "verified";
     o.gpu.provider_name = ask.gpu_name;
-    o.gpu.memory = gpu_memory(ask.gpu_ram);
+    o.gpu.memory = memory.memory;
     o.gpu.canonical = lookup("vastai", ask.gpu_name, o.gpu.memory).value_or("");
     o.gpu_count = num_gpus;
     o.gpu_rate = UsdPerHour{money.gpu};
@@ -318,6 +343,7 @@ std::variant<Offer, RejectedOffer> offer_of(const Ask& ask, bool bid, std::int64
     o.region = ask.geolocation;
     o.country = country_of(ask.geolocation);
     if (ask.machine_id) o.host_id = std::to_string(*ask.machine_id);
+    if (ask.host_id) o.host_owner = std::to_string(*ask.host_id);
     o.cpus = told(ask.cpu_cores_effective);
     o.memory = memory_share(ask);
     if (const auto disk = told(ask.disk_space); disk && *disk < static_cast<double>(kDiskGbMax))
@@ -342,7 +368,7 @@ Result<CreateRequest> create_request(const LaunchRequest& request) {
     // with a price is interruptible. Neither may happen by accident.
     if (offer->bid != request.bid.has_value())
         return refused("a bid is needed exactly for interruptible offers");
-    if (request.bid && request.bid->micros < 1'000) return refused("bids below $0.001 are not accepted");
+    if (request.bid && request.bid->micros < kBidMicrosMin) return refused("bids below $0.001 are not accepted");
     CreateRequest out;
     out.ask = offer->ask;
     out.image = request.image.empty() ? std::string(kDefaultImage) : request.image;
@@ -355,8 +381,15 @@ Result<CreateRequest> create_request(const LaunchRequest& request) {
             return refused(fmt::format("{} is longer than {} characters", name, kEnvValueMax));
     // In args mode `onstart` is the entrypoint, and the image's own is replaced.
     out.entrypoint = "/bin/sh";
-    out.args = {"-c", request.start_script};
-    if (out.entrypoint.size() + 2 + request.start_script.size() > kArgsMax)
+    auto script = request.start_script;
+    if (request.ssh) {
+        if (!is_plain_public_key(request.ssh->client_public)) return refused("the public key for ssh is none");
+        // In args mode nothing of Vast.ai's starts an sshd. Ports are keys of the environment.
+        out.env["-p 22:22"] = "1";
+        script = with_sshd(request.ssh->client_public, script);
+    }
+    out.args = {"-c", script};
+    if (out.entrypoint.size() + 2 + script.size() > kArgsMax)
         return refused(fmt::format("the start script is longer than {} characters allow", kArgsMax));
     out.price = request.bid;
     if (request.registry) {
@@ -384,7 +417,7 @@ ProviderMachine machine_of(const Instance& i, const GpuLookup& lookup) {
     m.spot = i.is_bid.value_or(false);
     if (i.num_gpus) m.gpu_count = static_cast<int>(std::clamp<std::int64_t>(*i.num_gpus, 0, 1024));
     if (!i.gpu_name.empty()) {
-        const auto memory = gpu_memory(i.gpu_ram);
+        const auto memory = gpu_memory(i.gpu_ram, i.gpu_name, lookup).memory;
         m.gpu = GpuIdentity{.canonical = lookup("vastai", i.gpu_name, memory).value_or(""),
                             .provider_name = i.gpu_name,
                             .memory = memory};
@@ -425,6 +458,8 @@ ProviderMachine machine_of(const Instance& i, const GpuLookup& lookup) {
     }
     // There is no reason code; a floor above what we pay says it as clearly as it gets.
     const auto floor = read_price(i.min_bid);
+    if (m.spot && floor.ok() && floor.micros <= kMicrosPerHourMax) m.spot_floor = UsdPerHour{floor.micros};
+    if (m.presence == Presence::running) m.ssh = ssh_of(i);
     m.outbid = m.spot && m.presence == Presence::stopped && floor.ok() && gpu && floor.micros > *gpu;
     return m;
 }
@@ -465,7 +500,7 @@ bool says_no_such_instance(const Answer& a) {
 }
 
 Error read_error(const Answer& a, std::string_view what) {
-    if (a.paced) return error_with(ErrorKind::rate_limited, a, what);
+    if (a.paced) return error_with(a.held, a, what);
     if (a.delivery != Delivery::answered) return error_with(ErrorKind::unavailable, a, what);
     if (says_bad_key(a)) return error_with(ErrorKind::auth, a, what);
     if (a.status == 429) return error_with(ErrorKind::rate_limited, a, what);
@@ -480,7 +515,32 @@ Error destroy_error(const Answer& a) {
     if (a.paced || a.status == 429) return error_with(ErrorKind::rate_limited, a, what);
     if (a.delivery == Delivery::not_sent) return error_with(ErrorKind::unavailable, a, what);
     if (says_bad_key(a)) return error_with(ErrorKind::auth, a, what);
+    if (a.delivery == Delivery::answered && (a.status == 410 || is_deprecated(a)))
+        return error_with(ErrorKind::api_retired, a, what);
     return error_with(ErrorKind::unknown_outcome, a, what);
+}
+
+Error change_error(const Answer& a, std::string_view what, ErrorKind unclear) {
+    if (a.paced) return error_with(a.held, a, what);
+    if (a.delivery == Delivery::not_sent) return error_with(ErrorKind::unavailable, a, what);
+    if (a.delivery == Delivery::no_answer) return error_with(unclear, a, what);
+    if (says_bad_key(a)) return error_with(ErrorKind::auth, a, what);
+    if (a.status == 429) return error_with(ErrorKind::rate_limited, a, what);
+    if (says_no_such_instance(a)) return error_with(ErrorKind::not_found, a, what);
+    if (a.status == 410 || is_deprecated(a)) return error_with(ErrorKind::api_retired, a, what);
+    if (a.json && a.status == 400) return error_with(ErrorKind::refused, a, what);
+    return error_with(unclear, a, what);
+}
+
+std::optional<Charge> charge_of(const ChargeRow& row) {
+    const auto from = instant_of_unix(row.start);
+    const auto until = instant_of_unix(row.end);
+    const auto micros = read_amount(row.amount);
+    if (!from || !until || !micros) return std::nullopt;
+    constexpr std::string_view prefix = "instance-";
+    Charge out{.machine = {}, .tag = row.label, .from = *from, .until = *until, .amount = Usd{*micros}};
+    if (row.source.starts_with(prefix)) out.machine = ProviderMachineId{row.source.substr(prefix.size())};
+    return out;
 }
 
 }  // namespace gf::vastai

@@ -20,6 +20,8 @@ inline constexpr std::size_t kEnvValueMax = 256;
 /// bare floor.
 inline constexpr std::int64_t kBidMarginPercent = 10;
 
+inline constexpr std::int64_t kBidMicrosMin = 1'000;  // $0.001, for create and change alike
+
 /// Runs where the job names none: has Python, the CUDA libraries and PyTorch, and is common enough to be
 /// cached on hosts.
 inline constexpr std::string_view kDefaultImage = "pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime";
@@ -56,6 +58,12 @@ struct OfferId {
 [[nodiscard]] bool says_no_such_instance(const Answer& answer);
 /// The key was refused. Comes as 401, 403 and, in truth, as 404.
 [[nodiscard]] bool says_bad_key(const Answer& answer);
+
+/// The error of a change that may be asked for again (a label, a bid). `unclear` is for whatever may have been carried out.
+[[nodiscard]] Error change_error(const Answer& answer, std::string_view what, ErrorKind unclear);
+
+/// Nothing for a row without readable times or amount. The machine is empty where the source names none.
+[[nodiscard]] std::optional<Charge> charge_of(const ChargeRow& row);
 
 /// The error of a destroy that was neither accepted nor pointless.
 [[nodiscard]] Error destroy_error(const Answer& answer);
