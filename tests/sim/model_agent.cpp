@@ -53,7 +53,7 @@ void Simulation::agents() {
         }
 }
 
-void Simulation::drive(Agent& agent, ModelMachine&) {
+void Simulation::drive(Agent& agent, ModelMachine& machine) {
     if (now_ < agent.next) return;
     if (!agent.connected && core_ && now_ >= agent.partitioned_until && !agent.drained) {
         // The gateway's admission: only a machine whose row is live and not on its way out.
@@ -66,9 +66,10 @@ void Simulation::drive(Agent& agent, ModelMachine&) {
             ap::Hello hello;
             hello.report.workspace = "/workspace";
             hello.report.arch = "amd64";
-            hello.report.gpus = {{"NVIDIA GeForce RTX 4090", 24564 * kMiB, "560.35", "GPU-1"}};
-            hello.report.cuda_probe = "ok";
-            hello.report.cuda_devices = 1;
+            hello.report.gpus.assign(static_cast<std::size_t>(machine.gpus),
+                                     {"NVIDIA GeForce RTX 4090", 24564 * kMiB, "560.35", "GPU-1"});
+            hello.report.cuda_probe = machine.gpus > 0 ? "ok" : "no_libcuda";
+            hello.report.cuda_devices = machine.gpus;
             hello.report.disk_free = 100 * kGB;
             if (agent.lease && !agent.fenced) {
                 hello.attempt = agent.lease->attempt;

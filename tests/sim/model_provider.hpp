@@ -11,6 +11,27 @@
 
 namespace gf::sim {
 
+/// How a provider rents and bills, as far as the core can tell providers apart. The figures are those of the pages about them.
+struct Profile {
+    std::string name;
+    bool spot{false};                // some of its offers can be taken back
+    bool bids{false};                // by a floor that moves over our bid
+    bool auto_resume{true};          // and come back by themselves
+    bool free_boot{false};           // GPUs are billed from running on
+    bool stopped_bills_full{false};  // a stopped machine costs what a running one does
+    bool can_stop{true};             // hosts stop machines; else they only vanish
+    Millis step{Seconds{1}};         // the bill of a machine grows in these
+    Millis minimum{0};
+    Millis locked{0};                // destroys fail this long after the create
+    bool second_destroy_fails{false};
+    std::int64_t disk_micros_per_gb_month{100'000};
+    Millis settle{Seconds{60}};      // listings lag by less
+    Millis boot_least{Seconds{5}}, boot_most{Seconds{125}};
+};
+
+/// Of the providers that the core has adapters for.
+const std::vector<Profile>& profiles();
+
 /// Which kinds of trouble this run has. Each run turns a random subset on (swarm), so that rare ones meet.
 struct Faults {
     bool create_effect_then_error{false};  // the machine is made, the answer is lost or 5xx
@@ -36,6 +57,12 @@ struct Faults {
     bool daemon_crash{false};
     bool commit_fails{false};
     bool clock_jumps{false};
+    bool drifts{false};                    // answers in other units, marked as such
+    bool price_changes{false};             // of a machine that runs
+    bool migrates{false};                  // moved under a new id, its container restarted
+    bool loses_gpus{false};                // restarted without its GPUs, at a tenth of the price
+    bool storms{false};                    // 429 to every call for a while
+    bool listing_stale{false};             // machines that are gone are still listed for a while
 };
 
 struct ModelMachine {
@@ -53,39 +80,67 @@ struct ModelMachine {
     bool disturbed{false};            // something really happened to it: an end of its attempt is justified
     std::int64_t gpu_bill_micros_ms{0};  // exact bill: sum of micros/h x ms
     Instant billed_to{};
+    std::optional<Instant> billed_from;  // steps count from here
+    UsdPerHour gpu_rate;                 // while it runs
+    std::optional<UsdPerHour> bid;
+    int gpus{1};
+    // What an onlooker cannot know better: how long each change of what it costs had not been told to anybody yet.
+    std::int64_t untold_micros_ms{0};
+    std::int64_t rate_told{0};
+    std::optional<Instant> untold_since;
 };
 
 class ModelProvider {
  public:
-    ModelProvider(ProviderName name, bool spot, Entropy& rng, const Faults& faults, Millis lag_max);
+    ModelProvider(Profile profile, Entropy& rng, const Faults& faults);
 
     /// Moves machines to `now`: boots, deaths, billing.
     void advance(Instant now);
 
     Result<OfferList> offers(Instant now);
-    LaunchOutcome launch(const LaunchRequest& request, Instant now);
+    /// `began`: when the caller began; it bills from there until it knows better.
+    LaunchOutcome launch(const LaunchRequest& request, Instant began, Instant now);
     Result<Listing> list(Instant now);
-    Result<ProviderMachine> read(const ProviderMachineId& id);
+    Result<ProviderMachine> read(const ProviderMachineId& id, Instant now);
     Result<void> destroy(const ProviderMachineId& id, Instant now);
+    Result<void> raise_bid(const ProviderMachineId& id, UsdPerHour bid, Instant now);
+
+    /// What nature does in a second: floors move, storms begin.
+    void weather(Instant now);
+    /// The same machine under another id.
+    ModelMachine& migrate(const std::string& id);
+    /// The change is in what it costs from now on.
+    void set_rate(ModelMachine& m, UsdPerHour rate) { m.gpu_rate = rate; }
 
     [[nodiscard]] const ProviderName& name() const { return name_; }
-    [[nodiscard]] bool spot() const { return spot_; }
+    [[nodiscard]] const Profile& profile() const { return profile_; }
+    [[nodiscard]] Capabilities capabilities() const {
+        return {.spot = profile_.spot, .gpu_free_while_booting = profile_.free_boot, .bids = profile_.bids};
+    }
+    /// Micro-dollars per hour, all lines together.
+    [[nodiscard]] std::int64_t costs(const ModelMachine& m) const;
+    [[nodiscard]] UsdPerHour floor() const { return floor_; }
     std::map<std::string, ModelMachine>& machines() { return machines_; }
     /// Exists and bills (or could): not gone.
     [[nodiscard]] static bool exists(const ModelMachine& m) { return m.presence != Presence::gone; }
-    int creates{0};
+    int creates{0}, raises{0}, drifts{0}, migrations{0};
     bool faults_on{true};
 
  private:
     bool chance(bool on, unsigned percent) { return faults_on && on && rng_.below(100) < percent; }
-    ProviderMachine shown(const ModelMachine& m) const;
-    ModelMachine& make(const LaunchRequest& request, Instant now);
+    /// What the caller is told now, and knows from now on.
+    ProviderMachine shown(ModelMachine& m, Instant now);
+    void told(ModelMachine& m, Instant now);
+    void rate_changed(ModelMachine& m, Instant at);
+    ModelMachine& make(const LaunchRequest& request, Instant began, Instant now);
+    [[nodiscard]] bool storm(Instant now) const { return faults_on && now < storm_until_; }
 
+    Profile profile_;
     ProviderName name_;
-    bool spot_;
     Entropy& rng_;
     const Faults& faults_;
-    Millis lag_max_;
+    UsdPerHour floor_{180'000};
+    Instant storm_until_{};
     std::map<std::string, ModelMachine> machines_;
     std::vector<Offer> market_;
     int next_{1};

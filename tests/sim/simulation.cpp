@@ -23,14 +23,17 @@ RequestId* request_of(Event& event) {
 Event made(ModelProvider& p, const CallOffers& e, Instant began, Instant now, Instant ended) {
     return OffersSeen{e.provider, began, ended, p.offers(now)};
 }
+Event made(ModelProvider& p, const CallRaiseBid& e, Instant began, Instant now, Instant) {
+    return BidRaised{e.machine, e.bid, began, p.raise_bid(e.id, e.bid, now)};
+}
 Event made(ModelProvider& p, const CallList& e, Instant began, Instant now, Instant ended) {
     return ListingSeen{e.provider, began, ended, p.list(now)};
 }
 Event made(ModelProvider& p, const CallLaunch& e, Instant began, Instant now, Instant ended) {
-    return LaunchEnded{e.machine, e.call_seq, began, ended, p.launch(e.request, now)};
+    return LaunchEnded{e.machine, e.call_seq, began, ended, p.launch(e.request, began, now)};
 }
-Event made(ModelProvider& p, const CallRead& e, Instant began, Instant, Instant ended) {
-    return ReadEnded{e.machine, e.call_seq, began, ended, p.read(e.id)};
+Event made(ModelProvider& p, const CallRead& e, Instant began, Instant now, Instant ended) {
+    return ReadEnded{e.machine, e.call_seq, began, ended, p.read(e.id, now)};
 }
 Event made(ModelProvider& p, const CallDestroy& e, Instant began, Instant now, Instant ended) {
     return DestroyEnded{e.machine, e.call_seq, began, ended, p.destroy(e.id, now)};
@@ -38,7 +41,7 @@ Event made(ModelProvider& p, const CallDestroy& e, Instant began, Instant now, I
 
 }  // namespace
 
-Simulation::Simulation(std::uint64_t seed, bool tell) : seed_(seed), told_(tell), rng_(seed * 0x9e3779b97f4a7c15ULL + 1), now_(instant_of(1'790'000'000'000)) {
+Simulation::Simulation(std::uint64_t seed, bool tell, const Profile* like) : seed_(seed), told_(tell), rng_(seed * 0x9e3779b97f4a7c15ULL + 1), now_(instant_of(1'790'000'000'000)) {
     // Swarm: each kind of trouble is on in about a third of the runs; every eighth run has none at all.
     if (seed % 8 != 0) {
         for (bool* fault : {&faults_.create_effect_then_error, &faults_.create_error_no_effect, &faults_.create_id_then_nothing,
@@ -46,20 +49,26 @@ Simulation::Simulation(std::uint64_t seed, bool tell) : seed_(seed), told_(tell)
                             &faults_.read_fails, &faults_.destroy_fails, &faults_.destroy_lost, &faults_.offers_fail,
                             &faults_.taken_back, &faults_.host_dies, &faults_.machine_stops, &faults_.manual_delete,
                             &faults_.agent_partition, &faults_.container_restart, &faults_.never_boots, &faults_.slow_answers,
-                            &faults_.user_errors, &faults_.daemon_crash, &faults_.commit_fails, &faults_.clock_jumps})
+                            &faults_.user_errors, &faults_.daemon_crash, &faults_.commit_fails, &faults_.clock_jumps,
+                            &faults_.drifts, &faults_.price_changes, &faults_.migrates, &faults_.loses_gpus, &faults_.storms,
+                            &faults_.listing_stale})
             *fault = rng_.below(3) == 0;
     }
     settings_.install = "simsim00";
     settings_.cloud_reachable = true;
     settings_.usd_per_hour_max.reset();
-    settings_.settle = {{"alpha", Seconds{60}}, {"beta", Seconds{90}}};
+    // Listings lag by less than the settle time: that is what the settle time is for.
+    const Profile alpha{.name = "alpha", .settle = Seconds{60}};
+    const Profile beta{.name = "beta", .spot = true, .settle = Seconds{90}};
+    const Profile first = like ? *like : alpha;
+    const Profile second = first.spot ? alpha : beta;
+    settings_.settle = {{first.name, first.settle}, {second.name, second.settle}};
     settings_.orphans = OrphanPolicy::destroy;
     auto store = open_sqlite_store(":memory:");
     GF_ASSERT(store.has_value());
     store_ = std::move(*store);
-    // Listings lag by less than the settle time: that is what the settle time is for.
-    providers_.push_back(std::make_unique<ModelProvider>(ProviderName{"alpha"}, false, rng_, faults_, Seconds{50}));
-    providers_.push_back(std::make_unique<ModelProvider>(ProviderName{"beta"}, true, rng_, faults_, Seconds{80}));
+    providers_.push_back(std::make_unique<ModelProvider>(first, rng_, faults_));
+    providers_.push_back(std::make_unique<ModelProvider>(second, rng_, faults_));
     load();
 }
 
@@ -100,7 +109,7 @@ void Simulation::load() {
         for (const auto& [id, user] : jobs_)
             if (user.key == job.spec) specs[job.id] = user.spec;
     std::vector<Orchestrator::ProviderInfo> infos;
-    for (const auto& p : providers_) infos.push_back({p->name(), Capabilities{.spot = p->spot()}});
+    for (const auto& p : providers_) infos.push_back({p->name(), p->capabilities()});
     core_ = std::make_unique<Orchestrator>(settings_, std::move(infos), rng_.next(), *live, std::move(specs), now_);
 }
 
@@ -216,6 +225,12 @@ void Simulation::release(std::vector<Effect> effects) {
                 }
                 deliver(std::move(page));
             });
+        } else if (const auto* tidy = std::get_if<CallTidy>(&effect)) {
+            ++report_.tidies;
+            // None of ours may be left there that the daemon could know of.
+            for (const auto& [pid, m] : provider(tidy->provider).machines())
+                if (ModelProvider::exists(m) && !m.dies_at && !faults_.listing_lies && !faults_.drifts)
+                    violated("P1", tidy->provider.get() + " is tidied while " + pid + " exists");
         } else if (!std::holds_alternative<Note>(effect)) {
             release_call(effect);
         }
@@ -284,20 +299,22 @@ void Simulation::answered(RequestId request, const ApiResult& result) {
 }
 
 void Simulation::trouble() {
-    for (auto& p : providers_)
+    for (auto& p : providers_) {
+        std::vector<std::string> moved;
         for (auto& [id, m] : p->machines()) {
             if (!ModelProvider::exists(m) || m.dies_at) continue;
             const bool on = m.presence == Presence::running || m.presence == Presence::booting;
-            if (on && m.offer.spot && chance(faults_.taken_back, 4)) {
+            const bool by_market = m.offer.spot && !p->profile().bids;
+            if (on && by_market && chance(faults_.taken_back, 4)) {
                 m.presence = Presence::stopped;
                 m.disturbed = true;
-            } else if (m.presence == Presence::stopped && m.offer.spot && chance(faults_.taken_back, 20)) {
+            } else if (m.presence == Presence::stopped && by_market && chance(faults_.taken_back, 20)) {
                 m.presence = Presence::running;  // wins its bid again by itself
                 ++m.boots;
             } else if (on && chance(faults_.host_dies, 2)) {
                 m.disturbed = true;
                 m.dies_at = now_;
-            } else if (on && !m.offer.spot && chance(faults_.machine_stops, 2)) {
+            } else if (on && !m.offer.spot && p->profile().can_stop && chance(faults_.machine_stops, 2)) {
                 m.presence = Presence::stopped;
                 m.disturbed = true;
             } else if (chance(faults_.manual_delete, 1)) {
@@ -306,6 +323,15 @@ void Simulation::trouble() {
             } else if (on && chance(faults_.container_restart, 1)) {
                 ++m.boots;
                 m.disturbed = true;
+            } else if (m.presence == Presence::running && chance(faults_.loses_gpus, 1)) {
+                ++m.boots;
+                m.disturbed = true;
+                m.gpus = 0;
+                p->set_rate(m, UsdPerHour{m.gpu_rate.micros / 10});
+            } else if (m.presence == Presence::running && chance(faults_.price_changes, 2)) {
+                p->set_rate(m, UsdPerHour{m.gpu_rate.micros * static_cast<std::int64_t>(80 + rng_.below(70)) / 100});
+            } else if (m.presence == Presence::running && chance(faults_.migrates, 1)) {
+                moved.push_back(id);
             }
             if (const auto agent = agents_.find(id); agent != agents_.end() && chance(faults_.agent_partition, 2)) {
                 const bool very_long = rng_.below(6) == 0;
@@ -317,6 +343,16 @@ void Simulation::trouble() {
                 }
             }
         }
+        for (const std::string& id : moved) {
+            // Its container ends where it was and starts anew where it is.
+            if (const auto agent = agents_.find(id); agent != agents_.end()) {
+                const Agent old = agent->second;
+                agents_.erase(agent);
+                if (old.connected) deliver(AgentDisconnected{old.id, old.boot});
+            }
+            p->migrate(id);
+        }
+    }
     if (core_ && chance(faults_.daemon_crash, 2)) crash("kill -9");
     if (core_ && chance(faults_.clock_jumps, 2)) {
         now_ += Seconds{static_cast<std::int64_t>(10 + rng_.below(3000))};  // a suspend: nobody did anything meanwhile
@@ -360,6 +396,7 @@ Report Simulation::run() {
         }
         now_ = std::max(now_, step_to);
         for (auto& p : providers_) p->advance(now_);
+        for (auto& p : providers_) p->weather(now_);
         if (faults_on_) trouble();
         agents();
         deliver(Tick{});

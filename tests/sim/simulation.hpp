@@ -24,14 +24,17 @@ struct Report {
     int creates{0}, attempts{0}, checkpoints{0}, crashes{0}, failed_commits{0}, kill_points{0};
     std::int64_t steps{0}, batched{0};
     std::int64_t billed_micros{0}, ledger_micros{0};
+    std::int64_t off_micros{0};        // sum over machines of |ledger - bill|
+    int machines_off{0};               // further off than 1 % or one unit of the bill
+    int raises{0}, drifts{0}, migrations{0}, marks{0}, breaker_trips{0}, tidies{0};
     double simulated_hours{0};
     std::string trace_hash;  // same seed, same trace
 };
 
 class Simulation {
  public:
-    /// `tell` prints every event, row and effect.
-    explicit Simulation(std::uint64_t seed, bool tell = false);
+    /// `tell` prints every event, row and effect. With a profile, one of the two providers is like that.
+    explicit Simulation(std::uint64_t seed, bool tell = false, const Profile* like = nullptr);
     ~Simulation();
     /// Runs both phases. Throws Violation.
     Report run();
@@ -107,6 +110,7 @@ class Simulation {
     void check_rows(const std::vector<RowChange>& rows);
     void check_fleet();
     void check_settled();
+    void check_bills();
     [[noreturn]] void violated(std::string_view promise, const std::string& what);
     ModelMachine* model_of(const MachineId& id);
     ModelProvider& provider(const ProviderName& name);

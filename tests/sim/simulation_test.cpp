@@ -1,4 +1,5 @@
-// GF_SIM_SEEDS = how many seeds (default 200), GF_SIM_FIRST = the first one, GF_SIM_SEED = just this one, told in detail.
+// GF_SIM_SEEDS = how many seeds (default 200; half of them against each kind of provider), GF_SIM_FIRST = the first one,
+// GF_SIM_SEED = just this one, told in detail; GF_SIM_LIKE = against this kind of provider only.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -14,42 +15,72 @@ std::uint64_t number(const char* name, std::uint64_t otherwise) {
     return value ? std::strtoull(value, nullptr, 10) : otherwise;
 }
 
-TEST_CASE("the promises hold in every seed, and everything settles once the faults stop") {
-    const std::uint64_t only = number("GF_SIM_SEED", 0);
-    const std::uint64_t first = only ? only : number("GF_SIM_FIRST", 1);
-    const std::uint64_t count = only ? 1 : number("GF_SIM_SEEDS", 200);
+/// Runs `count` seeds and adds them up. With a profile, against a provider like that.
+Report run(const Profile* like, std::uint64_t first, std::uint64_t count, bool tell) {
     Report all;
     int broken = 0;
     for (std::uint64_t seed = first; seed < first + count && broken < 10; ++seed) {
         try {
-            const Report r = Simulation(seed, only != 0).run();
+            const Report r = Simulation(seed, tell, like).run();
             all.jobs += r.jobs; all.succeeded += r.succeeded; all.failed += r.failed; all.cancelled += r.cancelled;
             all.held += r.held; all.creates += r.creates; all.attempts += r.attempts; all.checkpoints += r.checkpoints;
             all.crashes += r.crashes; all.failed_commits += r.failed_commits; all.kill_points += r.kill_points;
             all.steps += r.steps; all.batched += r.batched; all.billed_micros += r.billed_micros; all.ledger_micros += r.ledger_micros;
+            all.off_micros += r.off_micros; all.machines_off += r.machines_off; all.raises += r.raises; all.drifts += r.drifts;
+            all.migrations += r.migrations; all.marks += r.marks; all.breaker_trips += r.breaker_trips; all.tidies += r.tidies;
             all.simulated_hours += r.simulated_hours;
         } catch (const Violation& v) {
             ++broken;
-            std::cout << v.text << "\n  replay: scripts/sim --seed " << seed << "\n";
+            std::cout << v.text << "\n  replay: scripts/sim" << (like ? " --like " + like->name : "") << " --seed " << seed << "\n";
         }
     }
     CHECK(broken == 0);
-    std::cout << "simulation: seeds " << first << ".." << first + count - 1 << ", " << all.simulated_hours << " hours, "
-              << all.steps << " steps, " << all.jobs << " jobs (" << all.succeeded << " succeeded, " << all.failed
-              << " failed, " << all.cancelled << " cancelled, " << all.held << " held), " << all.attempts << " attempts, "
+    std::cout << "simulation: " << (like ? "like " + like->name + ", " : "") << "seeds " << first << ".." << first + count - 1 << ", "
+              << all.simulated_hours << " hours, " << all.steps << " steps, " << all.jobs << " jobs (" << all.succeeded << " succeeded, "
+              << all.failed << " failed, " << all.cancelled << " cancelled, " << all.held << " held), " << all.attempts << " attempts, "
               << all.creates << " machines, " << all.checkpoints << " checkpoints, " << all.crashes << " crashes, "
-              << all.kill_points << " kill points, " << all.batched << " events committed together with others, " << all.failed_commits << " failed commits, billed $"
-              << dollars(all.billed_micros) << ", ledger $" << dollars(all.ledger_micros) << "\n";
+              << all.kill_points << " kill points, " << all.batched << " events committed together with others, " << all.failed_commits
+              << " failed commits, " << all.drifts << " drifted answers, " << all.migrations << " migrations, " << all.raises
+              << " bids raised, " << all.marks << " host marks, " << all.breaker_trips << " breaker trips, " << all.tidies
+              << " tidies, billed $" << dollars(all.billed_micros) << ", ledger $" << dollars(all.ledger_micros) << ", "
+              << all.machines_off << " machines further off than 1 % or a unit\n";
     // A run that exercised nothing proves nothing.
-    if (!only) {
-        CHECK(all.succeeded > 0);
-        CHECK(all.checkpoints > 0);
-        if (count >= 50) {
-            CHECK(all.crashes > 0);
-            CHECK(all.kill_points > 0);
-            CHECK(all.failed_commits > 0);
-            CHECK(all.batched > 0);
-        }
+    if (tell) return all;
+    CHECK(all.succeeded > 0);
+    CHECK(all.checkpoints > 0);
+    if (count < 50) return all;
+    CHECK(all.crashes > 0);
+    CHECK(all.kill_points > 0);
+    CHECK(all.failed_commits > 0);
+    CHECK(all.batched > 0);
+    CHECK(all.drifts > 0);
+    CHECK(all.migrations > 0);
+    CHECK(all.marks > 0);
+    CHECK(all.tidies > 0);
+    return all;
+}
+
+const std::uint64_t kOnly = number("GF_SIM_SEED", 0);
+const std::uint64_t kFirst = kOnly ? kOnly : number("GF_SIM_FIRST", 1);
+const std::uint64_t kCount = kOnly ? 1 : number("GF_SIM_SEEDS", 200);
+
+bool wanted(const std::string& like) {
+    const char* asked = std::getenv("GF_SIM_LIKE");
+    return asked ? like == asked : !kOnly || like.empty();
+}
+
+TEST_CASE("the promises hold in every seed, and everything settles once the faults stop") {
+    if (wanted("")) run(nullptr, kFirst, kCount, kOnly != 0);
+}
+
+TEST_CASE("they hold against each kind of provider, and the ledger is what it bills") {
+    for (const Profile& like : profiles()) {
+        CAPTURE(like.name);
+        if (!wanted(like.name)) continue;
+        const Report all = run(&like, kFirst, kOnly ? 1 : (kCount + 1) / 2, kOnly != 0);
+        if (kOnly || kCount < 100) continue;
+        if (like.bids) CHECK(all.raises > 0);
+        CHECK(std::abs(all.ledger_micros - all.billed_micros) <= all.billed_micros / 50);
     }
 }
 
