@@ -1,6 +1,5 @@
 #include "daemon/self_checks.hpp"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netdb.h>
 #include <sys/socket.h>
@@ -8,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -17,6 +15,7 @@
 
 #include "checkpoints/digest.hpp"
 #include "daemon/runtime/disk_guard.hpp"
+#include "daemon/ssh/reach.hpp"
 #include "model/bytes.hpp"
 #include "providers/http_client.hpp"
 
@@ -36,13 +35,10 @@ struct Lines {
     }
 };
 
-/// "https://[::1]:8471/x" -> "::1".
-std::string host_in(const std::string& url) {
-    const auto scheme = url.find("://");
-    auto rest = url.substr(scheme == std::string::npos ? 0 : scheme + 3);
-    rest = rest.substr(0, rest.find('/'));
-    if (rest.starts_with('[')) return rest.substr(1, rest.find(']') - 1);
-    return rest.substr(0, rest.find(':'));
+std::string joined(const std::vector<std::string>& names) {
+    std::string out;
+    for (const auto& name : names) out += (out.empty() ? "" : ", ") + name;
+    return out;
 }
 
 /// The addresses of a host, or getaddrinfo's reason.
@@ -61,40 +57,41 @@ Result<std::vector<std::string>> addresses_of(const std::string& host) {
     return out;
 }
 
-void check_place(Lines& lines, const SelfCheckSettings& s) {
-    const auto host = host_in(s.advertise_url);
+/// Whether machines elsewhere could dial the place at all. False = nothing is there to be asked.
+bool check_place(Lines& lines, const SelfCheckSettings& s) {
+    auto host = host_in_url(s.advertise_url);
+    if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
     const auto addresses = addresses_of(host);
     if (!addresses) {
         lines.add(Level::failed, "advertise_url",
                   fmt::format("{}: the name {} does not resolve here: {}", s.advertise_url, host, addresses.error().message));
-        return;
+        return false;
     }
-    for (const auto& address : *addresses) {
-        const auto reach = reach_of(address);
-        if (reach != AddressReach::this_machine && reach != AddressReach::this_network) continue;
-        const char* kind = reach == AddressReach::this_machine ? "an address of this machine alone" : "a private address";
-        // A simulated or own cloud on the same network is reached well: what follows is for machines elsewhere.
-        lines.add(Level::warning, "advertise_url",
-                  fmt::format("{} is {}, {}: machines elsewhere cannot dial it, so only local jobs{} can run", host, address, kind,
-                              s.ssh_reaches ? " and providers that are reached by ssh" : ""));
-        return;
-    }
+    const auto closed = std::ranges::find_if(*addresses, [](const std::string& a) { return is_private_host(a.substr(0, a.find('%'))); });
+    if (closed == addresses->end()) return true;
+    const auto what = fmt::format("{} is {}, a private address: machines elsewhere cannot dial it", host, *closed);
+    if (!s.unreached.empty())
+        lines.add(Level::failed, "advertise_url", fmt::format("{}, so nothing is rented at {}", what, joined(s.unreached)));
+    else if (!s.dialling.empty())
+        lines.add(Level::warning, "advertise_url", fmt::format("{}; those of {} are expected to", what, joined(s.dialling)));
+    else if (!s.by_ssh.empty())
+        lines.add(Level::ok, "advertise_url", fmt::format("{}, and those of {} are reached by ssh", what, joined(s.by_ssh)));
+    return true;
 }
 
 void check_advertise_url(Lines& lines, const SelfCheckSettings& s) {
     if (s.advertise_url.empty()) {
-        if (!s.clouds) lines.add(Level::ok, "advertise_url", "not set, and no cloud is configured that would need it");
-        else if (s.ssh_reaches)
-            lines.add(Level::warning, "advertise_url", "not set: machines are reached by ssh only, and providers without it are not used");
-        else
+        if (!s.unreached.empty())
             lines.add(Level::failed, "advertise_url",
-                      "not set: rented machines cannot find this daemon; set it to the https address under which agent_listen is "
-                      "reached from the internet");
+                      fmt::format("not set: machines of {} cannot find this daemon, so nothing is rented there; set it to the https address "
+                                  "under which agent_listen is reached from the internet", joined(s.unreached)));
+        else if (!s.by_ssh.empty())
+            lines.add(Level::ok, "advertise_url", fmt::format("not set: machines of {} are reached by ssh", joined(s.by_ssh)));
+        else
+            lines.add(Level::ok, "advertise_url", "not set, and no cloud is configured that would need it");
         return;
     }
-    const auto before = lines.all.size();
-    check_place(lines, s);
-    if (lines.all.size() > before && lines.all.back().finding.level == Level::failed) return;
+    if (!check_place(lines, s)) return;
     HttpClient http({.user_agent = "gpuferry-doctor", .connect_timeout = Seconds{10}, .total_timeout = Seconds{30},
                      .body_bytes_max = kAgentBytesMax});
     auto base = s.advertise_url;
@@ -168,42 +165,18 @@ void check_time_zones(Lines& lines, const SelfCheckSettings& s) {
 }
 
 void check_ssh(Lines& lines, const SelfCheckSettings& s) {
-    if (!s.ssh_reaches) return;
+    if (s.by_ssh.empty()) return;
     for (std::size_t at = 0; at <= s.path.size();) {
         const auto colon = std::min(s.path.find(':', at), s.path.size());
         const auto program = s.path.substr(at, colon - at) + "/ssh";
         if (program != "/ssh" && ::access(program.c_str(), X_OK) == 0) return lines.add(Level::ok, "ssh", program);
         at = colon + 1;
     }
-    lines.add(Level::warning, "ssh",
-              "there is no ssh program in PATH: machines that cannot dial this daemon are not used (on Debian: openssh-client)");
+    lines.add(Level::failed, "ssh",
+              fmt::format("there is no ssh program in PATH: machines of {} cannot be reached (on Debian: openssh-client)", joined(s.by_ssh)));
 }
 
 }  // namespace
-
-AddressReach reach_of(const std::string& address) {
-    const auto name = address.substr(0, address.find('%'));  // without an interface
-    std::array<unsigned char, 16> six{};
-    std::array<unsigned char, 4> four{};
-    if (::inet_pton(AF_INET6, name.c_str(), six.data()) == 1) {
-        constexpr std::array<unsigned char, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-        if (std::equal(kMapped.begin(), kMapped.end(), six.begin())) {
-            std::copy(six.begin() + 12, six.end(), four.begin());
-        } else {
-            const bool zeros = std::all_of(six.begin(), six.end() - 1, [](unsigned char b) { return b == 0; });
-            if (zeros && six[15] <= 1) return AddressReach::this_machine;       // :: and ::1
-            if ((six[0] & 0xfeU) == 0xfc) return AddressReach::this_network;    // fc00::/7
-            if (six[0] == 0xfe && (six[1] & 0x80U) != 0) return AddressReach::this_network;  // fe80::/10, fec0::/10
-            return AddressReach::everywhere;
-        }
-    } else if (::inet_pton(AF_INET, name.c_str(), four.data()) != 1) {
-        return AddressReach::not_an_address;
-    }
-    if (four[0] == 127 || four[0] == 0) return AddressReach::this_machine;
-    const bool own = four[0] == 10 || (four[0] == 172 && (four[1] & 0xf0U) == 16) || (four[0] == 192 && four[1] == 168) ||
-                     (four[0] == 169 && four[1] == 254) || (four[0] == 100 && (four[1] & 0xc0U) == 64);
-    return own ? AddressReach::this_network : AddressReach::everywhere;
-}
 
 std::vector<CheckLine> self_checks(const SelfCheckSettings& settings) {
     Lines lines;

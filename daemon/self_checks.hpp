@@ -22,8 +22,8 @@ struct SelfCheckSettings {
     std::string pin;            // hex SHA-256 of the daemon's own public key
     std::string agent_sha256;   // hex, of the agent that machines get
     std::string time_zone;      // of budgets; empty = the system's
-    bool clouds{false};         // a provider of rented machines is configured
-    bool ssh_reaches{false};    // and there is one whose machines the daemon can reach by ssh instead
+    // Providers of rented machines, by the way that is between their machines and this daemon (daemon/ssh/reach.hpp).
+    std::vector<std::string> dialling, by_ssh, unreached;
     std::vector<Api> apis;
     std::function<Instant()> wall;  // this machine's own clock
     std::string path;           // where programs are looked for, as in PATH
@@ -33,10 +33,5 @@ struct SelfCheckSettings {
 /// One line per thing looked at, under the name "daemon". Blocks for up to some 40 s: it looks names up and sends one small
 /// request, without a key, to each API and one to advertise_url. Makes and changes nothing.
 [[nodiscard]] std::vector<CheckLine> self_checks(const SelfCheckSettings& settings);
-
-/// What kind of place an address is for a machine elsewhere on the internet.
-enum class AddressReach : std::uint8_t { everywhere, this_machine, this_network, not_an_address };
-/// `address` is IPv4 or IPv6 as getaddrinfo prints it, without brackets.
-[[nodiscard]] AddressReach reach_of(const std::string& address);
 
 }  // namespace gf

@@ -149,7 +149,7 @@ class PlaceBench {
         place.path = "/agent/bin/" + settings.agent_sha256;
         settings.data_dir = folder.path();
         settings.pin = own.spki_pin;
-        settings.clouds = true;
+        settings.dialling = {"vastai"};
         settings.wall = [] { return instant_of(1'796'112'000'000); };
         settings.zones = folder.path();
         loop.start();
@@ -192,7 +192,7 @@ TEST_CASE("advertise_url that leads here is known by key and agent") {
     // A loopback address is no place for machines elsewhere, and that is said beside.
     const auto lines = self_checks(b.settings);
     CHECK(line(lines, "advertise_url")->finding.level == Level::warning);
-    CHECK(line(lines, "advertise_url")->finding.text.find("this machine alone") != std::string::npos);
+    CHECK(line(lines, "advertise_url")->finding.text.find("a private address") != std::string::npos);
 
     b.place.body = "a page of a proxy";
     CHECK(b.reached().level == Level::failed);
@@ -216,13 +216,24 @@ TEST_CASE("advertise_url with another certificate is told from one that does not
     CHECK(b.reached().text.find("does not resolve") != std::string::npos);
 }
 
-TEST_CASE("no advertise_url is as bad as the configuration makes it") {
+TEST_CASE("a missing or private advertise_url is as bad as the ways that are left") {
     PlaceBench b;
-    CHECK(b.reached().level == Level::failed);
-    b.settings.ssh_reaches = true;
-    CHECK(b.reached().level == Level::warning);
-    b.settings.clouds = false;
+    b.settings.dialling = {};
+    CHECK(b.reached().level == Level::ok);  // no cloud
+    b.settings.by_ssh = {"runpod", "lambda"};
     CHECK(b.reached().level == Level::ok);
+    CHECK(b.reached().text.find("runpod, lambda are reached by ssh") != std::string::npos);
+    b.settings.unreached = {"vultr"};
+    CHECK(b.reached().level == Level::failed);
+    CHECK(b.reached().text.find("machines of vultr cannot find this daemon") != std::string::npos);
+
+    b.settings.advertise_url = b.listen(&b.own);
+    const auto first = [&b] { return line(self_checks(b.settings), "advertise_url")->finding; };
+    CHECK(first().level == Level::failed);
+    CHECK(first().text.find("nothing is rented at vultr") != std::string::npos);
+    b.settings.unreached = {};
+    CHECK(first().level == Level::ok);
+    CHECK(first().text.find("reached by ssh") != std::string::npos);
 }
 
 TEST_CASE("a clock that is off by more than five minutes is told") {
@@ -250,11 +261,11 @@ TEST_CASE("disk, time zones and ssh") {
     CHECK(line(lines, "time_zones")->finding.level == Level::failed);
     CHECK(line(lines, "ssh") == nullptr);  // nobody needs it
     write_file(b.folder / "Europe/Berlin", "TZif");
-    b.settings.ssh_reaches = true;
+    b.settings.by_ssh = {"runpod"};
     b.settings.path = "/nonexistent:" + b.folder / "bin";
     lines = self_checks(b.settings);
     CHECK(line(lines, "time_zones")->finding.level == Level::ok);
-    CHECK(line(lines, "ssh")->finding.level == Level::warning);
+    CHECK(line(lines, "ssh")->finding.level == Level::failed);
     write_file(b.folder / "bin/ssh", "#!/bin/sh\n");
     std::filesystem::permissions(b.folder / "bin/ssh", std::filesystem::perms::owner_all);
     lines = self_checks(b.settings);
@@ -262,24 +273,6 @@ TEST_CASE("disk, time zones and ssh") {
     CHECK(line(lines, "ssh")->finding.text == b.folder / "bin/ssh");
     b.settings.data_dir = "/nonexistent";
     CHECK(line(self_checks(b.settings), "disk")->finding.level == Level::failed);
-}
-
-TEST_CASE("addresses by who can reach them") {
-    for (const auto* here : {"127.0.0.1", "127.9.9.9", "::1", "0.0.0.0", "::", "::ffff:127.0.0.1"}) {
-        CAPTURE(here);
-        CHECK(reach_of(here) == AddressReach::this_machine);
-    }
-    for (const auto* near : {"10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "169.254.1.1", "100.64.0.1", "100.127.0.1",
-                             "fd00::1", "fe80::1", "fe80::1%eth0", "::ffff:10.1.2.3"}) {
-        CAPTURE(near);
-        CHECK(reach_of(near) == AddressReach::this_network);
-    }
-    for (const auto* far : {"203.0.113.7", "172.32.0.1", "172.15.0.1", "100.128.0.1", "100.63.0.1", "192.167.0.1", "11.0.0.1", "2001:db8::1"}) {
-        CAPTURE(far);
-        CHECK(reach_of(far) == AddressReach::everywhere);
-    }
-    CHECK(reach_of("ferry.example.org") == AddressReach::not_an_address);
-    CHECK(reach_of("") == AddressReach::not_an_address);
 }
 
 }  // namespace
