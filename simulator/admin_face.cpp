@@ -21,7 +21,7 @@ struct AdminError {
 Provider provider_of(const json& body) {
     const auto name = body.value("provider", std::string{});
     const auto provider = parse_provider(name);
-    if (!provider) throw AdminError{422, "provider must be \"runpod\" or \"vastai\""};
+    if (!provider) throw AdminError{422, "provider must be \"runpod\", \"vastai\", \"lambda\" or \"vultr\""};
     return *provider;
 }
 
@@ -152,11 +152,12 @@ json AdminFace::bill() {
     }
     json totals = json::object();
     std::int64_t all = 0;
-    for (const auto provider : {Provider::runpod, Provider::vastai}) {
+    for (const auto provider : kProviders) {
         const auto& sum = sums[provider];
         auto lines = money_lines(sum[0], sum[1], sum[2], sum[3]);
         all += lines["total_micros"].get<std::int64_t>();
-        lines["balance_micros"] = world_.balance(provider).micros;
+        // Lambda sends an invoice and knows no balance.
+        if (provider != Provider::lambda) lines["balance_micros"] = world_.balance(provider).micros;
         lines["burn_micros_per_hour"] = world_.burn_per_hour(provider);
         totals[std::string{text(provider)}] = lines;
     }
@@ -194,6 +195,9 @@ json AdminFace::state() {
                             {"env", env},
                             {"ports", r.ports},
                             {"disk_gb", static_cast<double>(r.disk_gb_milli) / 1000.0},
+                            {"type", r.vm.type},
+                            {"region", r.vm.region},
+                            {"user_data", r.vm.user_data},
                             {"pid", r.pid},
                             {"alive", r.alive},
                             {"starts", r.starts},
@@ -214,7 +218,8 @@ json AdminFace::state() {
             {"machines", machines},
             {"balance",
              {{"runpod_micros", world_.balance(Provider::runpod).micros},
-              {"vastai_micros", world_.balance(Provider::vastai).micros}}},
+              {"vastai_micros", world_.balance(Provider::vastai).micros},
+              {"vultr_micros", world_.balance(Provider::vultr).micros}}},
             {"requests", log_.counters()},
             {"faults", faults_.list()}};
 }

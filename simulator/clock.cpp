@@ -10,6 +10,10 @@ double wall_ms() {
 }
 }  // namespace
 
+std::string offset_time(Instant at) {
+    return rfc3339(at).substr(0, 19) + "+00:00";
+}
+
 std::int64_t wall_micros() {
     using namespace std::chrono;
     return duration_cast<microseconds>(system_clock::now().time_since_epoch()).count();

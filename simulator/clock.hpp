@@ -2,6 +2,7 @@
 #pragma once
 #include <atomic>
 #include <chrono>
+#include <string>
 
 #include "model/time.hpp"
 
@@ -29,6 +30,9 @@ class Clock {
     std::chrono::steady_clock::time_point started_;
     std::atomic<std::int64_t> added_ms_{0};
 };
+
+/// RFC 3339 as Lambda and Vultr write it: whole seconds and +00:00.
+[[nodiscard]] std::string offset_time(Instant at);
 
 /// Real wall time in microseconds since 1970, for the request log.
 [[nodiscard]] std::int64_t wall_micros();

@@ -29,6 +29,49 @@ std::string percent_decoded(std::string_view text, bool plus_is_space) {
     return result;
 }
 
+namespace {
+constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+}  // namespace
+
+std::optional<std::string> base64_decoded(std::string_view text) {
+    std::string compact;
+    for (const char c : text) {
+        if (c != '\n' && c != '\r' && c != ' ') compact += c;
+    }
+    if (compact.size() % 4 != 0) return std::nullopt;
+    std::string result;
+    for (std::size_t i = 0; i < compact.size(); i += 4) {
+        unsigned bits = 0;
+        int padding = 0;
+        for (std::size_t j = 0; j < 4; ++j) {
+            const char c = compact[i + j];
+            const auto value = kBase64.find(c);
+            if (c == '=' && i + 4 == compact.size() && j >= 2) {
+                ++padding;
+            } else if (value == std::string_view::npos || padding > 0) {
+                return std::nullopt;
+            }
+            bits = bits << 6U | (c == '=' ? 0U : static_cast<unsigned>(value));
+        }
+        result += static_cast<char>(bits >> 16U & 0xffU);
+        if (padding < 2) result += static_cast<char>(bits >> 8U & 0xffU);
+        if (padding < 1) result += static_cast<char>(bits & 0xffU);
+    }
+    return result;
+}
+
+std::string base64_encoded(std::string_view bytes) {
+    std::string result;
+    for (std::size_t i = 0; i < bytes.size(); i += 3) {
+        unsigned bits = 0;
+        for (std::size_t j = 0; j < 3; ++j)
+            bits = bits << 8U | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U);
+        for (std::size_t j = 0; j < 4; ++j)
+            result += i + j > bytes.size() ? '=' : kBase64[bits >> (18U - 6U * j) & 0x3fU];
+    }
+    return result;
+}
+
 void parse_target(HttpRequest& request) {
     const auto mark = request.target.find('?');
     request.path = request.target.substr(0, mark);
@@ -87,6 +130,8 @@ std::string_view reason_phrase(int status) {
             return "OK";
         case 201:
             return "Created";
+        case 202:
+            return "Accepted";
         case 204:
             return "No Content";
         case 400:

@@ -42,6 +42,9 @@ using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 /// Splits a target into path, segments and query.
 void parse_target(HttpRequest& request);
 [[nodiscard]] std::string percent_decoded(std::string_view text, bool plus_is_space);
+/// Strict base64 with its padding, white space left out; nothing for any other text.
+[[nodiscard]] std::optional<std::string> base64_decoded(std::string_view text);
+[[nodiscard]] std::string base64_encoded(std::string_view bytes);
 [[nodiscard]] std::string_view reason_phrase(int status);
 
 }  // namespace gf::sim

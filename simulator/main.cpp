@@ -30,14 +30,18 @@ struct CommandLine {
     std::int64_t origin_ms{0};
     double balance{100};
     bool vastai_rate_limits{true};
+    bool lambda_rate_limits{true};
+    std::string vm_docker;
     int runpod_per_minute{0};
 };
 
 void describe(CLI::App& app, CommandLine& line) {
     auto& o = line.options;
-    app.add_option("--listen", o.listen, "address of all three listeners")->capture_default_str();
+    app.add_option("--listen", o.listen, "address of all listeners")->capture_default_str();
     app.add_option("--runpod-port", o.runpod_port, "0 = a free port")->capture_default_str();
     app.add_option("--vastai-port", o.vastai_port, "0 = a free port")->capture_default_str();
+    app.add_option("--lambda-port", o.lambda_port, "0 = a free port")->capture_default_str();
+    app.add_option("--vultr-port", o.vultr_port, "0 = a free port")->capture_default_str();
     app.add_option("--admin-port", o.admin_port, "0 = a free port")->capture_default_str();
     app.add_option("--dir", line.dir,
                    "folder for machines and logs (default: a new one in /tmp, removed at the end)");
@@ -52,6 +56,8 @@ void describe(CLI::App& app, CommandLine& line) {
                    "scaled time runs from this Unix time in ms (default: now)");
     app.add_option("--runpod-key", o.settings.runpod_key, "the only RunPod key accepted (default: any)");
     app.add_option("--vastai-key", o.settings.vastai_key, "the only Vast.ai key accepted (default: any)");
+    app.add_option("--lambda-key", o.settings.lambda_key, "the only Lambda key accepted (default: any)");
+    app.add_option("--vultr-key", o.settings.vultr_key, "the only Vultr key accepted (default: any)");
     app.add_option("--balance", line.balance, "dollars on each account")->capture_default_str();
     app.add_option("--image-root", line.image_root,
                    "folder with a root file system that every image has (default: the host's /usr)");
@@ -61,9 +67,18 @@ void describe(CLI::App& app, CommandLine& line) {
     app.add_option("--seed", o.seed, "for ids, jitter and random faults")->capture_default_str();
     app.add_option("--vastai-rate-limits", line.vastai_rate_limits, "least intervals between calls")
         ->capture_default_str();
+    app.add_option("--lambda-rate-limits", line.lambda_rate_limits, "one call a second, one launch in twelve")
+        ->capture_default_str();
+    app.add_option("--vm-docker", line.vm_docker, "file to show as /usr/bin/docker in virtual machines (default: none)");
     app.add_option("--runpod-per-minute", line.runpod_per_minute, "RunPod's minute quota");
     app.add_flag("!--no-processes", o.processes, "model the machines, start no process");
     app.add_flag("!--no-isolation", o.isolate, "machines without namespaces");
+}
+
+std::string read_text(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) throw std::runtime_error("cannot read " + path);
+    return {std::istreambuf_iterator<char>(file), {}};
 }
 
 json read_json(const std::string& path) {
@@ -78,12 +93,18 @@ void complete(CommandLine& line) {
     auto& o = line.options;
     const auto runpod_key = o.settings.runpod_key;
     const auto vastai_key = o.settings.vastai_key;
+    const auto lambda_key = o.settings.lambda_key;
+    const auto vultr_key = o.settings.vultr_key;
     o.settings = gf::sim::Settings::of_profile(line.profile == "observed");
     o.settings.runpod_key = runpod_key;
     o.settings.vastai_key = vastai_key;
+    o.settings.lambda_key = lambda_key;
+    o.settings.vultr_key = vultr_key;
+    o.settings.lambda_limits = line.lambda_rate_limits;
     o.settings.vastai_intervals = line.vastai_rate_limits;
     if (line.runpod_per_minute > 0) o.settings.runpod_per_minute = line.runpod_per_minute;
-    o.settings.runpod_balance = o.settings.vastai_balance = std::llround(line.balance * 1e6);
+    o.settings.runpod_balance = o.settings.vastai_balance = o.settings.vultr_balance =
+        std::llround(line.balance * 1e6);
     if (!line.settings_file.empty()) {
         const auto applied = gf::sim::apply_settings(o.settings, read_json(line.settings_file));
         if (!applied) throw std::runtime_error(line.settings_file + ": " + applied.error().message);
@@ -93,6 +114,7 @@ void complete(CommandLine& line) {
         const auto applied = gf::sim::apply_market(o.market, read_json(line.market_file));
         if (!applied) throw std::runtime_error(line.market_file + ": " + applied.error().message);
     }
+    if (!line.vm_docker.empty()) o.vm_docker = read_text(line.vm_docker);
     o.origin = gf::instant_of(line.origin_ms);
     o.image_root = line.image_root;
     if (!o.image_root.empty() && !fs::is_directory(o.image_root))
@@ -104,6 +126,8 @@ void complete(CommandLine& line) {
 void write_ports(const std::string& path, const gf::sim::Simulator& simulator) {
     const json ports{{"runpod", simulator.runpod_port()},
                      {"vastai", simulator.vastai_port()},
+                     {"lambda", simulator.lambda_port()},
+                     {"vultr", simulator.vultr_port()},
                      {"admin", simulator.admin_port()},
                      {"pid", ::getpid()}};
     const auto temporary = path + ".new";
@@ -137,9 +161,10 @@ int run(CommandLine& line) {
     auto simulator = gf::sim::Simulator::start(line.options);
     if (!simulator) throw std::runtime_error(simulator.error().message);
     fmt::print(
-        "gpuferry-sim: runpod http://{0}:{1}  vastai http://{0}:{2}  admin http://{0}:{3}/_sim/state\n",
-        line.options.listen, (*simulator)->runpod_port(), (*simulator)->vastai_port(),
-        (*simulator)->admin_port());
+        "gpuferry-sim: runpod http://{0}:{1}  vastai http://{0}:{2}  lambda http://{0}:{3}  vultr http://{0}:{4}  "
+        "admin http://{0}:{5}/_sim/state\n",
+        line.options.listen, (*simulator)->runpod_port(), (*simulator)->vastai_port(), (*simulator)->lambda_port(),
+        (*simulator)->vultr_port(), (*simulator)->admin_port());
     std::fflush(stdout);
     if (!line.ports_file.empty()) write_ports(line.ports_file, **simulator);
     int got = 0;
@@ -154,7 +179,7 @@ int run(CommandLine& line) {
 int main(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], gf::sim::kKeeperArgument) == 0) return gf::sim::keeper_main();
     CommandLine line;
-    CLI::App app{"Simulated RunPod and Vast.ai with real local processes as machines"};
+    CLI::App app{"Simulated RunPod, Vast.ai, Lambda and Vultr with real local processes as machines"};
     describe(app, line);
     CLI11_PARSE(app, argc, argv);
     try {

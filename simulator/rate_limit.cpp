@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace gf::sim {
 
 namespace {
@@ -37,6 +40,28 @@ Quotas::Answer Quotas::count(const std::string& account, const Settings& setting
                                     quotas[i] - window.used, reset);
     }
     return answer;
+}
+
+std::optional<Millis> TokenBuckets::look(const std::string& name, double per_second, double capacity,
+                                         Instant now) const {
+    const auto it = buckets_.find(name);
+    if (it == buckets_.end()) return std::nullopt;  // full at first
+    const auto passed = static_cast<double>((now - it->second.at).count()) / 1000.0;
+    const double tokens = std::min(capacity, it->second.tokens + passed * per_second);
+    if (tokens >= 1.0) return std::nullopt;
+    return Millis{static_cast<std::int64_t>(std::ceil((1.0 - tokens) / per_second * 1000.0))};
+}
+
+std::optional<Millis> TokenBuckets::refuse(const std::string& name, double per_second, double capacity, Instant now) {
+    if (const auto wait = look(name, per_second, capacity, now)) return wait;
+    auto [it, fresh] = buckets_.try_emplace(name, Bucket{.tokens = capacity, .at = now});
+    auto& bucket = it->second;
+    if (!fresh) {
+        const auto passed = static_cast<double>((now - bucket.at).count()) / 1000.0;
+        bucket = {.tokens = std::min(capacity, bucket.tokens + passed * per_second), .at = now};
+    }
+    bucket.tokens -= 1.0;
+    return std::nullopt;
 }
 
 std::optional<double> Intervals::refuse(const std::string& identity, const std::string& endpoint,

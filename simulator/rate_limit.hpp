@@ -31,6 +31,24 @@ class Quotas {
     std::map<std::string, std::array<Window, 3>> accounts_;
 };
 
+/// So many calls in a burst, refilled at a rate.
+class TokenBuckets {
+ public:
+    /// Takes a token of the bucket `name`; without one, the time until there is one, and nothing is taken.
+    [[nodiscard]] std::optional<Millis> refuse(const std::string& name, double per_second, double capacity,
+                                               Instant now);
+    /// Whether `refuse` would let a call pass.
+    [[nodiscard]] std::optional<Millis> look(const std::string& name, double per_second, double capacity,
+                                             Instant now) const;
+
+ private:
+    struct Bucket {
+        double tokens{0};
+        Instant at;
+    };
+    std::map<std::string, Bucket> buckets_;
+};
+
 /// A least time between two calls of one endpoint by one identity.
 class Intervals {
  public:

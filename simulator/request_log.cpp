@@ -11,9 +11,12 @@ namespace {
 
 constexpr std::size_t kKept = 20'000;
 
-/// Ids are what is not a word of the API: a number, or RunPod's 14 characters.
+/// Ids are what is not a word of the API: a number, RunPod's 14 characters, Lambda's 32 or a UUID.
 bool looks_like_id(const std::string& part) {
     if (part.empty()) return false;
+    const bool hex = std::ranges::all_of(
+        part, [](unsigned char c) { return c == '-' || std::isdigit(c) != 0 || (c >= 'a' && c <= 'f'); });
+    if (hex && (part.size() == 32 || part.size() == 36)) return true;
     if (std::ranges::all_of(part, [](unsigned char c) { return std::isdigit(c) != 0; })) return true;
     const bool alnum = std::ranges::all_of(
         part, [](unsigned char c) { return std::isdigit(c) != 0 || (std::islower(c) != 0); });

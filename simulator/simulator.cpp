@@ -7,10 +7,12 @@
 #include "simulator/admin_face.hpp"
 #include "simulator/faults.hpp"
 #include "simulator/http_server.hpp"
+#include "simulator/lambda_face.hpp"
 #include "simulator/local_machines.hpp"
 #include "simulator/request_log.hpp"
 #include "simulator/runpod_face.hpp"
 #include "simulator/vastai_face.hpp"
+#include "simulator/vultr_face.hpp"
 #include "simulator/world.hpp"
 
 namespace gf::sim {
@@ -30,6 +32,8 @@ class Running final : public Simulator {
           world_(clock_, options_.settings, options_.market, options_.seed),
           runpod_(world_),
           vastai_(world_),
+          lambda_(world_),
+          vultr_(world_),
           faults_(options_.seed ^ 0x5eedfa17U),
           admin_(world_, vastai_, faults_, log_) {}
 
@@ -41,6 +45,8 @@ class Running final : public Simulator {
         closing_changed_.notify_all();
         runpod_server_.reset();
         vastai_server_.reset();
+        lambda_server_.reset();
+        vultr_server_.reset();
         admin_server_.reset();
         world_.nudge();
         if (clockwork_.joinable()) clockwork_.join();
@@ -60,30 +66,38 @@ class Running final : public Simulator {
             machines_ = std::make_unique<ModelMachines>(sink);
         }
         world_.use(*machines_);
+        world_.set_vm_docker(options_.vm_docker);
         // Far over RunPod's own limit, so that it is the face that answers 413.
         constexpr std::size_t kBodyMax = 4U << 20U;
         const auto face = [this](const char* name, auto& target) -> HttpHandler {
             return [this, name, &target](const HttpRequest& request) { return serve(name, target, request); };
         };
-        auto runpod =
-            HttpServer::listen(options_.listen, options_.runpod_port, face("runpod", runpod_), kBodyMax);
-        if (!runpod) return fail(runpod.error());
-        runpod_server_ = *std::move(runpod);
-        auto vastai =
-            HttpServer::listen(options_.listen, options_.vastai_port, face("vastai", vastai_), kBodyMax);
-        if (!vastai) return fail(vastai.error());
-        vastai_server_ = *std::move(vastai);
-        auto admin = HttpServer::listen(
-            options_.listen, options_.admin_port,
-            [this](const HttpRequest& request) { return administer(request); }, kBodyMax);
-        if (!admin) return fail(admin.error());
-        admin_server_ = *std::move(admin);
+        struct Listener {
+            std::uint16_t port;
+            std::unique_ptr<HttpServer>& server;
+            HttpHandler handler;
+        };
+        Listener listeners[] = {
+            {options_.runpod_port, runpod_server_, face("runpod", runpod_)},
+            {options_.vastai_port, vastai_server_, face("vastai", vastai_)},
+            {options_.lambda_port, lambda_server_, face("lambda", lambda_)},
+            {options_.vultr_port, vultr_server_, face("vultr", vultr_)},
+            {options_.admin_port, admin_server_,
+             [this](const HttpRequest& request) { return administer(request); }},
+        };
+        for (auto& listener : listeners) {
+            auto server = HttpServer::listen(options_.listen, listener.port, std::move(listener.handler), kBodyMax);
+            if (!server) return fail(server.error());
+            listener.server = *std::move(server);
+        }
         clockwork_ = std::thread([this] { run_clockwork(); });
         return std::string{"ok"};
     }
 
     [[nodiscard]] std::uint16_t runpod_port() const override { return runpod_server_->port(); }
     [[nodiscard]] std::uint16_t vastai_port() const override { return vastai_server_->port(); }
+    [[nodiscard]] std::uint16_t lambda_port() const override { return lambda_server_->port(); }
+    [[nodiscard]] std::uint16_t vultr_port() const override { return vultr_server_->port(); }
     [[nodiscard]] std::uint16_t admin_port() const override { return admin_server_->port(); }
 
  private:
@@ -182,6 +196,8 @@ class Running final : public Simulator {
     World world_;
     RunpodFace runpod_;
     VastaiFace vastai_;
+    LambdaFace lambda_;
+    VultrFace vultr_;
     Faults faults_;
     RequestLog log_;
     AdminFace admin_;
@@ -191,6 +207,8 @@ class Running final : public Simulator {
     std::unique_ptr<Machines> machines_;
     std::unique_ptr<HttpServer> runpod_server_;
     std::unique_ptr<HttpServer> vastai_server_;
+    std::unique_ptr<HttpServer> lambda_server_;
+    std::unique_ptr<HttpServer> vultr_server_;
     std::unique_ptr<HttpServer> admin_server_;
     std::thread clockwork_;
 };

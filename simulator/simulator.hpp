@@ -1,4 +1,4 @@
-// Everything put together: world, machines, three listeners and the clockwork. What main runs and what tests
+// Everything put together: world, machines, five listeners and the clockwork. What main runs and what tests
 // start.
 #pragma once
 #include <cstdint>
@@ -16,10 +16,13 @@ struct SimulatorOptions {
     std::string listen{"127.0.0.1"};
     std::uint16_t runpod_port{0};  // 0 = a free one
     std::uint16_t vastai_port{0};
+    std::uint16_t lambda_port{0};
+    std::uint16_t vultr_port{0};
     std::uint16_t admin_port{0};
     std::filesystem::path dir;         // machines, logs, tools; made if missing
     std::filesystem::path keeper;      // the gpuferry-sim binary, run again for each machine
     std::filesystem::path image_root;  // default image; empty = the host's own /usr
+    std::string vm_docker;             // content of /usr/bin/docker in virtual machines; empty = none
     bool processes{true};              // false: machines are only modelled
     bool isolate{true};                // false: never try namespaces
     Instant origin{};                  // epoch = when it starts
@@ -36,6 +39,8 @@ class Simulator {
     virtual ~Simulator() = default;
     [[nodiscard]] virtual std::uint16_t runpod_port() const = 0;
     [[nodiscard]] virtual std::uint16_t vastai_port() const = 0;
+    [[nodiscard]] virtual std::uint16_t lambda_port() const = 0;
+    [[nodiscard]] virtual std::uint16_t vultr_port() const = 0;
     [[nodiscard]] virtual std::uint16_t admin_port() const = 0;
 };
 

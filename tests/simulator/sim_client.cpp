@@ -8,6 +8,8 @@
 #include <chrono>
 #include <thread>
 
+#include "simulator/http.hpp"
+
 namespace gf::sim::test {
 
 namespace {
@@ -45,7 +47,9 @@ Answer send(std::uint16_t port, const Call& call) {
         call.raw_body.empty() ? (call.body.is_null() ? std::string{} : call.body.dump()) : call.raw_body;
     curl_slist* headers = nullptr;
     headers = curl_slist_append(headers, "Content-Type: application/json");
-    if (!call.key.empty())
+    if (!call.basic.empty())
+        headers = curl_slist_append(headers, ("Authorization: Basic " + base64_encoded(call.basic)).c_str());
+    else if (!call.key.empty())
         headers = curl_slist_append(headers, ("Authorization: Bearer " + call.key).c_str());
     curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
@@ -77,6 +81,8 @@ TestSim::TestSim(const std::function<void(SimulatorOptions&)>& adjust) {
     options.processes = false;
     options.scale = 0.001;
     options.settings = Settings::of_profile(true);
+    options.settings.lambda_limits = false;
+    options.settings.vultr_per_second = 0;
     options.market = default_market();
     if (adjust) adjust(options);
     auto started = Simulator::start(std::move(options));

@@ -27,6 +27,7 @@ struct Call {
     std::string raw_body{};      // instead of `body`
     std::string key{"the-key"};  // empty = no Authorization header
     std::string agent{"gpuferry-test/1"};
+    std::string basic{};  // instead of a Bearer key: what is encoded for Basic
     long timeout_ms{20'000};
 };
 
@@ -35,11 +36,14 @@ struct Call {
 
 class TestSim {
  public:
-    /// Options are the defaults with modelled machines; `adjust` may change them.
+    /// Options are the defaults with modelled machines and without the limits of a standing clock at Lambda and Vultr;
+    /// `adjust` may change them.
     explicit TestSim(const std::function<void(SimulatorOptions&)>& adjust = {});
 
     [[nodiscard]] Answer runpod(const Call& call) const { return send(simulator_->runpod_port(), call); }
     [[nodiscard]] Answer vastai(const Call& call) const { return send(simulator_->vastai_port(), call); }
+    [[nodiscard]] Answer lambda(const Call& call) const { return send(simulator_->lambda_port(), call); }
+    [[nodiscard]] Answer vultr(const Call& call) const { return send(simulator_->vultr_port(), call); }
     [[nodiscard]] Answer admin(const Call& call) const { return send(simulator_->admin_port(), call); }
 
     /// POST /_sim/<what>; fails the test unless it is 200.
