@@ -85,8 +85,9 @@ std::string printable(std::string_view text) {
 }  // namespace
 
 std::string remote_shell() {
-    // $PPID is the sshd process of this connection; sudo would hide it.
-    return "exec sh -c 'IFS= read -r n;s=$(head -c \"$n\");u=$PPID;"
+    // dd byte by byte: busybox's head reads ahead, and what follows is not its to take. $PPID is the sshd process of this
+    // connection; sudo would hide it.
+    return "exec sh -c 'IFS= read -r n;s=$(dd bs=1 count=\"$n\" 2>/dev/null);u=$PPID;"
            "if [ \"$(id -u)\" != 0 ]&&sudo -n true </dev/null >/dev/null 2>&1;then exec sudo -n sh -c \"$s\" gpuferry \"$u\";fi;"
            "set -- \"$u\";eval \"$s\"'";
 }

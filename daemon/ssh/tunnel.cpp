@@ -401,6 +401,7 @@ bool Tunnel::connect_and_hold() {
             tell_refusal(said, true);
     }
     if (done != Went::ok) return false;
+    said.clear();  // a port that was only ours at the second asking explains no later end
     hold(*master, said);
     if (!must_go()) tell_refusal(said, true);
     return true;
