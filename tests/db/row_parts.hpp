@@ -18,7 +18,7 @@ namespace gf::test {
     }
 
 GF_PARTS(GpuIdentity, a, b, c)
-GF_PARTS(Offer, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa)
+GF_PARTS(Offer, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd, ee, ff, gg)
 GF_PARTS(RetryCounts, a, b, c, d, e, f, g, h)
 GF_PARTS(JobRecord, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t)
 GF_PARTS(TaskRecord, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p)
@@ -33,6 +33,8 @@ GF_PARTS(AlertRecord, a, b, c, d, e, f, g, h, i, j)
 GF_PARTS(IdempotencyRecord, a, b, c, d, e)
 GF_PARTS(DecisionRecord, a, b, c)
 GF_PARTS(TokenRecord, a, b, c, d, e, f)
+GF_PARTS(HostMarkRecord, a, b, c, d, e, f, g)
+GF_PARTS(SecretRecord, a, b, c, d, e)
 
 #undef GF_PARTS
 
