@@ -122,9 +122,13 @@ LaunchOutcome Adapter::launch(const LaunchRequest& request) {
         return refusal(ErrorKind::no_capacity, "this part of the machine has been taken meanwhile");
     const auto hardware = probe_hardware(settings_.nvidia_smi, settings_.data_dir.string());
     if (!hardware) return refusal(ErrorKind::no_capacity, hardware.error().message);
-    for (const auto& uuid : cards)
-        if (std::ranges::find(hardware->cards, uuid, &Card::uuid) == hardware->cards.end())
+    for (const auto& uuid : cards) {
+        const auto card = std::ranges::find(hardware->cards, uuid, &Card::uuid);
+        if (card == hardware->cards.end())
             return refusal(ErrorKind::no_capacity, fmt::format("the card {} is not there any more", uuid));
+        if (is_busy(*card))
+            return refusal(ErrorKind::no_capacity, fmt::format("somebody else uses the card {} meanwhile", uuid));
+    }
     if (::access(settings_.agent.c_str(), X_OK) != 0)
         return refusal(ErrorKind::no_capacity, fmt::format("the agent {} cannot be executed: {}",
                                                            settings_.agent.string(), std::strerror(errno)));
@@ -177,6 +181,8 @@ std::map<std::string, std::string> Adapter::environment(const LaunchRequest& req
         std::string visible;
         for (const auto& uuid : gpus) visible += (visible.empty() ? "" : ",") + uuid;
         env["CUDA_VISIBLE_DEVICES"] = visible;
+        env["NVIDIA_VISIBLE_DEVICES"] = visible.empty() ? "void" : visible;  // what container runtimes go by
+        env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";  // nvidia-smi's order, for the cards that have no uuid
     }
     return env;
 }
@@ -266,6 +272,28 @@ void Adapter::bury(std::string_view tag) {
     for (const auto& path : entries)
         if (path.filename() != kLog && path.filename() != kRecord) fs::remove_all(path, error);
     fs::remove(own / kRecord, error);  // last, so that an interrupted burial is found and gone on with
+}
+
+std::vector<Finding> Adapter::check() {
+    using enum Finding::Level;
+    auto out = Provider::check();
+    const auto add = [&](Finding::Level level, std::string what, std::string text) {
+        out.push_back({.level = level, .what = std::move(what), .text = std::move(text)});
+    };
+    const auto hardware = probe_hardware(settings_.nvidia_smi, settings_.data_dir.string());
+    if (!hardware) {
+        add(failed, "offers", hardware.error().message);
+    } else if (!hardware->gpu_trouble.empty()) {
+        add(warning, "offers", fmt::format("{}: its cards are not used until the driver works again", hardware->gpu_trouble));
+    } else {
+        const auto busy = std::ranges::count_if(hardware->cards, is_busy);
+        add(ok, "offers",
+            fmt::format("{} GPUs, {} CPUs{}", hardware->cards.size(), hardware->cpus,
+                        busy > 0 ? fmt::format("; memory of {} GPUs is in use now, by machines of ours or by others", busy) : ""));
+    }
+    if (::access(settings_.agent.c_str(), X_OK) != 0)
+        add(failed, "agent", fmt::format("the agent {} cannot be executed: {}", settings_.agent.string(), std::strerror(errno)));
+    return out;
 }
 
 Result<Usd> Adapter::balance() {

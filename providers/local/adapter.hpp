@@ -43,6 +43,7 @@ class Adapter final : public Provider {
     /// core asks until the machine is gone, so it does come.
     Result<void> destroy(const ProviderMachineId& id) override;
     Result<Usd> balance() override;
+    std::vector<Finding> check() override;
 
  private:
     [[nodiscard]] std::filesystem::path folder(std::string_view tag) const;

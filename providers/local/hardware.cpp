@@ -22,6 +22,9 @@ namespace {
 using Steady = std::chrono::steady_clock;
 constexpr std::chrono::seconds kSmiPatience{15};
 constexpr std::size_t kOutputMax = 1U << 20U;
+// A CUDA context alone takes 200 to 500 MiB.
+constexpr Bytes kComputeMin{150 * kMiB};
+constexpr Bytes kDesktopMax{3 * kGiB};
 
 struct Output {
     bool missing{false};  // no such program
@@ -86,6 +89,25 @@ std::string_view trimmed(std::string_view s) {
     return s;
 }
 
+std::vector<std::string_view> columns_of(std::string_view line) {
+    std::vector<std::string_view> columns;
+    for (std::size_t at = 0; at <= line.size();) {
+        const auto comma = std::min(line.find(',', at), line.size());
+        columns.push_back(trimmed(line.substr(at, comma - at)));
+        at = comma + 1;
+    }
+    return columns;
+}
+
+/// MiB in a column; nothing for "[N/A]" and the like.
+std::optional<Bytes> mebibytes(std::string_view column) {
+    std::int64_t mib = 0;
+    const auto* last = column.data() + column.size();
+    const auto [stop, error] = std::from_chars(column.data(), last, mib);
+    if (error != std::errc{} || stop != last || mib < 0 || mib > 100'000'000) return std::nullopt;
+    return Bytes{mib * kMiB};
+}
+
 int usable_cpus() {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -101,12 +123,7 @@ std::vector<Card> parse_cards(std::string_view csv) {
         const auto end = std::min(csv.find('\n', at), csv.size());
         const auto line = csv.substr(at, end - at);
         at = end + 1;
-        std::vector<std::string_view> columns;
-        for (std::size_t c = 0; c <= line.size();) {
-            const auto comma = std::min(line.find(',', c), line.size());
-            columns.push_back(trimmed(line.substr(c, comma - c)));
-            c = comma + 1;
-        }
+        const auto columns = columns_of(line);
         if (columns.size() < 4 || columns[1].empty()) continue;
         Card card{.uuid = std::string(columns[0]),
                   .name = std::string(columns[1]),
@@ -114,13 +131,28 @@ std::vector<Card> parse_cards(std::string_view csv) {
                   .driver = std::string(columns[3])};
         if (!card.uuid.starts_with("GPU-") && !card.uuid.starts_with("MIG-"))
             card.uuid = std::to_string(cards.size());
-        std::int64_t mib = 0;
-        const auto [stop, error] =
-            std::from_chars(columns[2].data(), columns[2].data() + columns[2].size(), mib);
-        if (error == std::errc{} && mib > 0) card.memory = Bytes{mib * kMiB};
+        if (const auto memory = mebibytes(columns[2]); memory && memory->count > 0) card.memory = memory;
+        if (columns.size() > 4) card.used = mebibytes(columns[4]).value_or(Bytes{});
         cards.push_back(std::move(card));
     }
     return cards;
+}
+
+void read_compute_used(std::string_view csv, std::vector<Card>& cards) {
+    for (std::size_t at = 0; at < csv.size();) {
+        const auto end = std::min(csv.find('\n', at), csv.size());
+        const auto columns = columns_of(csv.substr(at, end - at));
+        at = end + 1;
+        if (columns.size() != 2) continue;
+        const auto used = mebibytes(columns[1]);
+        if (!used) continue;
+        for (auto& card : cards)
+            if (card.uuid == columns[0]) card.compute_used = Bytes{card.compute_used.count + used->count};
+    }
+}
+
+bool is_busy(const Card& card) {
+    return card.compute_used >= kComputeMin || card.used > kDesktopMax;
 }
 
 std::string parse_cuda_version(std::string_view table) {
@@ -134,7 +166,7 @@ std::string parse_cuda_version(std::string_view table) {
 Result<Hardware> probe_hardware(const std::string& nvidia_smi, const std::string& folder) {
     Hardware h;
     const auto query = capture(
-        nvidia_smi, {"--query-gpu=uuid,name,memory.total,driver_version", "--format=csv,noheader,nounits"});
+        nvidia_smi, {"--query-gpu=uuid,name,memory.total,driver_version,memory.used", "--format=csv,noheader,nounits"});
     if (query.hung)
         return fail(ErrorKind::unavailable,
                     fmt::format("local: {} did not answer within {} s", nvidia_smi, kSmiPatience.count()));
@@ -146,6 +178,11 @@ Result<Hardware> probe_hardware(const std::string& nvidia_smi, const std::string
             h.gpu_trouble = "nvidia-smi shows no GPU";
         else
             h.cuda = parse_cuda_version(capture(nvidia_smi, {}).text);
+        if (!h.cards.empty())
+            read_compute_used(capture(nvidia_smi, {"--query-compute-apps=gpu_uuid,used_memory",
+                                                   "--format=csv,noheader,nounits"})
+                                  .text,
+                              h.cards);
     }
     h.cpus = usable_cpus();
     h.memory = Bytes{static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE)};

@@ -15,7 +15,13 @@ struct Card {
     std::string name;
     std::optional<Bytes> memory;  // absent where nvidia-smi says [N/A]
     std::string driver;
+    Bytes used{};          // of its memory, by anybody; 0 where it is not told
+    Bytes compute_used{};  // of its memory, by processes that compute (not by a desktop)
 };
+
+/// Somebody computes on this card, or so little of its memory is free that somebody must. A desktop alone does not count: it
+/// takes some hundred MiB.
+[[nodiscard]] bool is_busy(const Card& card);
 
 struct Hardware {
     std::vector<Card> cards;
@@ -33,9 +39,12 @@ struct Hardware {
 /// cannot be read.
 Result<Hardware> probe_hardware(const std::string& nvidia_smi, const std::string& folder);
 
-/// Pure: the answer of `nvidia-smi --query-gpu=uuid,name,memory.total,driver_version
+/// Pure: the answer of `nvidia-smi --query-gpu=uuid,name,memory.total,driver_version,memory.used
 /// --format=csv,noheader,nounits`.
 [[nodiscard]] std::vector<Card> parse_cards(std::string_view csv);
+/// Pure: what `--query-compute-apps=gpu_uuid,used_memory` answers, one line per process, added to the cards that it names. Lines
+/// of another form change nothing.
+void read_compute_used(std::string_view csv, std::vector<Card>& cards);
 /// Pure: "CUDA Version: 12.8" in nvidia-smi's table; empty if it is not there.
 [[nodiscard]] std::string parse_cuda_version(std::string_view table);
 

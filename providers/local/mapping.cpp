@@ -100,6 +100,8 @@ OfferList offers_of(const Hardware& h, const InUse& used, const OfferQuery& quer
     for (const auto& card : h.cards) {
         if (used.gpus.contains(card.uuid))
             out.rejected.push_back({.id = offer_id({card.uuid}), .reason = "in_use"});
+        else if (is_busy(card))
+            out.rejected.push_back({.id = offer_id({card.uuid}), .reason = "used_by_others"});
         else
             kinds[{card.name, card.memory ? card.memory->count : 0, card.driver}].push_back(&card);
     }

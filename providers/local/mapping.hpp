@@ -30,8 +30,8 @@ struct LocalMarket {
     int cpu_machines{1};     // CPU-only machines at a time; each is offered all CPUs and memory
 };
 
-/// Free cards in groups of the wanted sizes (cards of one offer are of one kind, no card is in two offers of
-/// one size), and the free CPU-only slots.
+/// Cards that are neither rented out nor at work for somebody else, in groups of the wanted sizes (cards of one
+/// offer are of one kind, no card is in two offers of one size), and the free CPU-only slots.
 [[nodiscard]] OfferList offers_of(const Hardware& hardware, const InUse& used, const OfferQuery& query,
                                   const LocalMarket& market, const GpuLookup& lookup);
 

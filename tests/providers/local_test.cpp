@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -169,9 +170,9 @@ TEST_CASE(
     for (std::size_t at = 0; at < environment.size(); at = environment.find('\0', at) + 1)
         names.insert(environment.substr(at, environment.find('=', at) - at));
     names.erase("PWD");  // the shell's own
-    CHECK(names == std::set<std::string>{"CUDA_VISIBLE_DEVICES", "GPUFERRY_ENROL", "GPUFERRY_MACHINE",
+    CHECK(names == std::set<std::string>{"CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES", "GPUFERRY_ENROL", "GPUFERRY_MACHINE",
                                          "GPUFERRY_PIN", "GPUFERRY_URL", "GPUFERRY_WORKSPACE", "HOME", "LANG",
-                                         "PATH"});
+                                         "NVIDIA_VISIBLE_DEVICES", "PATH"});
     CHECK(environment.find("CUDA_VISIBLE_DEVICES=GPU-aaaa") != std::string::npos);
     CHECK(environment.find("rpa_EXAMPLE111") == std::string::npos);
     const auto own = b.settings.data_dir / "local" / out.id.get();
@@ -195,6 +196,129 @@ TEST_CASE("local: a CPU-only machine on a host with cards sees none of them") {
     const auto id = rent(b, 0, 1);
     const auto environment = environment_of(b, agent_of(b, id));
     CHECK(environment.find(std::string("CUDA_VISIBLE_DEVICES=") + '\0') != std::string::npos);
+}
+
+namespace {
+
+/// nvidia-smi of a workstation; `compute` is its answer on computing processes.
+std::string cards(const std::string& lines, const std::string& compute = {}) {
+    return "#!/bin/sh\ncase \"$1\" in --query-gpu*) cat <<'X'\n" + lines + "X\n;; --query-compute*) cat <<'X'\n" + compute +
+           "X\n;; *) echo 'CUDA Version: 13.0';; esac\n";
+}
+
+std::vector<std::string> ids(const OfferList& list, int gpus) {
+    std::vector<std::string> out;
+    for (const auto& o : list.offers)
+        if (o.gpu_count == gpus) out.push_back(o.id);
+    return out;
+}
+
+std::string reason(const OfferList& list, std::string_view id) {
+    const auto it = std::ranges::find(list.rejected, id, &RejectedOffer::id);
+    return it == list.rejected.end() ? "" : it->reason;
+}
+
+}  // namespace
+
+TEST_CASE("local: two jobs get different cards, and know no others, also after a restart of the daemon") {
+    LocalBench b(kPlainAgent, kTwoCards);
+    std::set<std::string> visible;
+    for (int i = 1; i <= 2; ++i) {
+        const auto environment = environment_of(b, agent_of(b, rent(b, 1, i)));
+        const auto value = [&](const std::string& name) {
+            const auto at = environment.find('\0' + name + '=') + name.size() + 2;
+            return environment.substr(at, environment.find('\0', at) - at);
+        };
+        CHECK(value("CUDA_VISIBLE_DEVICES") == value("NVIDIA_VISIBLE_DEVICES"));
+        CHECK(value("CUDA_DEVICE_ORDER") == "PCI_BUS_ID");
+        visible.insert(value("CUDA_VISIBLE_DEVICES"));
+    }
+    CHECK(visible == std::set<std::string>{"GPU-aaaa", "GPU-bbbb"});
+    local::Adapter again(b.settings, b.hand, gf::test::plain_lookup());
+    const auto list = again.offers({.gpu_counts = {1, 2}});
+    REQUIRE(list);
+    CHECK(ids(*list, 1).empty());
+    CHECK(ids(*list, 2).empty());
+    CHECK(reason(*list, "gpu/GPU-aaaa") == "in_use");
+    CHECK(reason(*list, "gpu/GPU-bbbb") == "in_use");
+    auto stale = launch_request(offer(b, 0), 3);
+    stale.offer.id = "gpu/GPU-bbbb";
+    const auto out = again.launch(stale);
+    REQUIRE(out.error);
+    CHECK(out.error->kind == ErrorKind::no_capacity);
+}
+
+TEST_CASE("local: a workstation of several kinds of cards offers groups of one kind") {
+    LocalBench b(kPlainAgent,
+                 cards("GPU-a, NVIDIA GeForce RTX 4090, 24564, 580.95.05, 612\nGPU-b, NVIDIA GeForce RTX 3090, 24576, 580.95.05, 4\n"
+                       "GPU-c, NVIDIA GeForce RTX 4090, 24564, 580.95.05, 4\nGPU-d, NVIDIA GeForce RTX 4090, 24564, 580.95.05, 4\n"),
+                 {.electricity = UsdPerHour{400'000}});
+    const auto list = b.provider().offers({.gpu_counts = {1, 2, 3, 4}});
+    REQUIRE(list);
+    CHECK(ids(*list, 1) == std::vector<std::string>{"gpu/GPU-b", "gpu/GPU-a", "gpu/GPU-c", "gpu/GPU-d"});
+    CHECK(ids(*list, 2) == std::vector<std::string>{"gpu/GPU-a+GPU-c"});
+    CHECK(ids(*list, 3) == std::vector<std::string>{"gpu/GPU-a+GPU-c+GPU-d"});
+    CHECK(ids(*list, 4).empty());
+    for (const auto& o : list->offers) {
+        CHECK(o.exclusive);
+        if (o.gpu_count > 0) CHECK(o.gpu_rate.micros == 100'000 * o.gpu_count);
+    }
+    // What is left over after one of them is gone can be grouped anew.
+    const auto one = std::ranges::find(list->offers, "gpu/GPU-a", &Offer::id);
+    REQUIRE(one != list->offers.end());
+    REQUIRE(!b.provider().launch(launch_request(*one, 1)).error);
+    const auto rest = b.provider().offers({.gpu_counts = {1, 2, 3}});
+    REQUIRE(rest);
+    CHECK(ids(*rest, 2) == std::vector<std::string>{"gpu/GPU-c+GPU-d"});
+    CHECK(ids(*rest, 3).empty());
+}
+
+TEST_CASE("local: a card at work for somebody else is not offered, one that shows a desktop is") {
+    const std::string two = "GPU-a, NVIDIA GeForce RTX 3090, 24576, 580.1, {}\nGPU-b, NVIDIA GeForce RTX 3090, 24576, 580.1, 2\n";
+    const struct {
+        const char* what;
+        const char* used;
+        const char* compute;
+        bool offered;
+    } rows[] = {
+        {"idle", "3", "", true},
+        {"a desktop", "900", "", true},
+        {"not told", "[N/A]", "", true},
+        {"most of its memory taken", "21034", "", false},
+        {"a computing process", "1400", "GPU-a, 1290\n", false},
+        {"two small ones", "300", "GPU-a, 100\nGPU-a, 100\n", false},
+        {"on the other card", "3", "GPU-x, 9000\n", true},
+        {"a figure that is none", "3", "GPU-a, [N/A]\nnonsense\n", true},
+    };
+    for (const auto& row : rows) {
+        CAPTURE(row.what);
+        LocalBench b(kPlainAgent, cards(fmt::format(fmt::runtime(two), row.used), row.compute));
+        const auto list = b.provider().offers({.gpu_counts = {1, 2}});
+        REQUIRE(list);
+        CHECK(ids(*list, 1).size() == (row.offered ? 2 : 1));
+        CHECK(ids(*list, 2).size() == (row.offered ? 1 : 0));
+        CHECK(reason(*list, "gpu/GPU-a") == (row.offered ? "" : "used_by_others"));
+        // Whoever came before us meanwhile keeps the card.
+        auto stale = launch_request(offer(b, 0), 1);
+        stale.offer.id = "gpu/GPU-a";
+        const auto out = b.provider().launch(stale);
+        CHECK(out.error.has_value() == !row.offered);
+        if (out.error) CHECK(out.error->kind == ErrorKind::no_capacity);
+    }
+}
+
+TEST_CASE("local: the checks name the cards, a driver in trouble and an agent that is not there") {
+    const auto level = [](const std::vector<Finding>& all, std::string_view what) {
+        const auto it = std::ranges::find(all, what, &Finding::what);
+        return it == all.end() ? "" : it->level == Finding::Level::ok ? "ok" : it->level == Finding::Level::warning ? "warning" : "failed";
+    };
+    LocalBench good(kPlainAgent, kTwoCards);
+    CHECK(level(good.provider().check(), "offers") == std::string("ok"));
+    CHECK(level(good.provider().check(), "agent") == std::string());
+    LocalBench trouble(kPlainAgent, "#!/bin/sh\nexit 9\n");
+    CHECK(level(trouble.provider().check(), "offers") == std::string("warning"));
+    fs::remove(trouble.settings.agent);
+    CHECK(level(trouble.provider().check(), "agent") == std::string("failed"));
 }
 
 TEST_CASE("local: starting leaves no child and no zombie") {
