@@ -69,7 +69,7 @@ struct SecretBench {
         o.core.cooldown = Millis{50};
         o.core.backoff_first = Millis{50};
         o.parse_spec = [this](const std::string&, bool) { return spec; };
-        o.complete_launch = [](LaunchRequest&, const MachineId&) {};
+        o.complete_launch = [](LaunchRequest&, const MachineId&) -> Result<void> { return {}; };
         o.open_secret = [this](const SecretRecord& row) -> Result<Secret> {
             if (locked) return fail(ErrorKind::auth, "secret " + row.name + " cannot be opened: as told");
             return seal.open(row.name, row.sealed);

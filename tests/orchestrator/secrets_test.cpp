@@ -13,8 +13,7 @@ struct Secrets : Market {
         offers["cloud"][0].verified = true;
         offers["cloud"][1].verified = false;
         offers["cloud"][1].gpu_rate = UsdPerHour{100'000};  // cheaper, and not for secrets
-        apply(Tick{});
-        answer_market();
+        pass(Seconds{40});  // what was read before is too old to rent from
     }
     int put(const std::string& name, const std::string& value = "hf_EXAMPLE0000") {
         const RequestId request = next_request++;
@@ -56,8 +55,8 @@ TEST_CASE_FIXTURE(Secrets, "a secret is stored, replaced and forgotten, each wit
 }
 
 TEST_CASE_FIXTURE(Secrets, "a job whose secret is not there waits, and nothing is rented for it") {
-    const JobId id = submit(with_secrets({"A", "HF_TOKEN"}));
     CHECK(put("A") == 201);
+    const JobId id = submit(with_secrets({"A", "HF_TOKEN"}));
     pass(std::chrono::minutes{2});
     CHECK(count<CallLaunch>() == 0);
     CHECK(job(id).state == JobState::queued);
