@@ -1,0 +1,72 @@
+// Vultr behind the provider port: Cloud GPU plans, slices of cards and whole nodes, as virtual machines. Plans that are sold
+// as preemptible alone are spot at a fixed price. Bare metal is not offered.
+#pragma once
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "providers/canary.hpp"
+#include "providers/gpu_lookup.hpp"
+#include "providers/key_proof.hpp"
+#include "providers/port.hpp"
+#include "providers/vultr/client.hpp"
+
+namespace gf::vultr {
+
+class Adapter final : public Provider {
+ public:
+    /// `http` and `clock` must outlive the adapter.
+    Adapter(std::string api_url, Secret key, HttpClient& http, Clock& clock, GpuLookup lookup, std::uint64_t seed);
+
+    [[nodiscard]] ProviderName name() const override { return ProviderName{"vultr"}; }
+    [[nodiscard]] Capabilities capabilities() const override {
+        return {.spot = true,
+                .balance = true,
+                .listing_has_env = true,
+                .per_disk_price = false,
+                .vm = true,
+                .ssh = true,
+                .charges = true};
+    }
+    Result<OfferList> offers(const OfferQuery& query) override;
+    LaunchOutcome launch(const LaunchRequest& request) override;
+    Result<Listing> list() override;
+    Result<ProviderMachine> read(const ProviderMachineId& id) override;
+    Result<void> destroy(const ProviderMachineId& id) override;
+    Result<Usd> balance() override;
+    Result<void> rename(const ProviderMachineId& id, const std::string& name) override;
+    Result<std::vector<Charge>> charges(Instant from, Instant until) override;
+    std::vector<Finding> check() override;
+
+ private:
+    using Catalogue = std::map<std::string, Plan>;  // by id
+
+    /// Reads all plans anew and keeps them: an instance does not tell its price, so its plan must.
+    Result<Catalogue> read_plans(OfferList* out);
+    /// Regions change by the year; read once a day.
+    Result<std::vector<Region>> known_regions();
+    /// The number of the operating system; read once.
+    Result<std::int64_t> system();
+    ProviderMachine machine(const Instance& instance);
+    /// Reads the plans when one of these instances has a plan that is not known, or the prices are old.
+    void learn_plans(const std::vector<Instance>& instances);
+    Result<void> prove_key();
+    /// A key that is refused anywhere voids earlier proofs.
+    Error seen(Error error);
+
+    Client client_;
+    Clock& clock_;
+    GpuLookup lookup_;
+    KeyProof proof_;
+    ShapeWatch plans_watch_{"the list of plans"};
+    OfferCanary canary_;
+    std::mutex mutex_;  // guards what follows; never held during a call
+    Catalogue plans_;
+    std::optional<Instant> plans_at_;  // when they were last asked for, whatever came
+    std::vector<Region> regions_;
+    Instant regions_at_;
+    std::optional<std::int64_t> system_;
+};
+
+}  // namespace gf::vultr
