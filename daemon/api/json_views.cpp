@@ -11,6 +11,14 @@ Json value_or_null(const std::optional<T>& value) { return value ? Json(*value) 
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 Json bytes_or_null(const std::optional<Bytes>& bytes) { return bytes ? Json(bytes->count) : Json(nullptr); }
 
+/// What the ssh tunnel to a machine says of itself, where it is not simply there (daemon/orchestrator/tunnels.cpp).
+std::string tunnel_trouble(const std::string& agent_detail) {
+    const auto noted = Json::parse(agent_detail, nullptr, false);
+    if (!noted.is_object() || !noted.contains("tunnel") || !noted["tunnel"].is_object()) return {};
+    const std::string reason = noted["tunnel"].value("reason", "");
+    return reason == "up" ? std::string() : "ssh tunnel " + reason + ": " + noted["tunnel"].value("detail", "");
+}
+
 }  // namespace
 
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
@@ -105,6 +113,7 @@ Json machine_view(const MachineRecord& machine, Millis dead_man) {
     out["region"] = machine.offer.region;
     out["disk_bytes"] = machine.disk.count;
     out["watch"] = machine.watch;
+    if (auto trouble = tunnel_trouble(machine.agent_detail); !trouble.empty()) out["detail"] = std::move(trouble);
     if (dead_man > Millis{0}) out["dead_man"] = duration_text(dead_man);
     out["created_at"] = rfc3339(machine.created_at);
     if (machine.ready_at) out["ready_at"] = rfc3339(*machine.ready_at);

@@ -366,6 +366,20 @@ TEST_CASE("each machine is shown with its dead-man figure") {
     CHECK(api::machine_view(row, std::chrono::hours(2)).at("dead_man") == "2h");
 }
 
+TEST_CASE("a machine shows what is wrong with the way to it, and nothing when it is well") {
+    MachineRecord row;
+    const auto detail = [&row](const std::string& noted) {
+        row.agent_detail = noted;
+        return api::machine_view(row, Millis{0}).value("detail", "");
+    };
+    CHECK(detail("").empty());
+    CHECK(detail("not json").empty());
+    CHECK(detail(R"({"cuda":"12.8"})").empty());
+    CHECK(detail(R"({"tunnel":{"up":true,"reason":"up","detail":"root@203.0.113.5:22, port 23456 there"}})").empty());
+    CHECK(detail(R"({"tunnel":{"up":false,"reason":"login_refused","detail":"Permission denied"}})") == "ssh tunnel login_refused: Permission denied");
+    CHECK(detail(R"({"tunnel":{"up":true,"reason":"agent_not_started","detail":"no folder"}})") == "ssh tunnel agent_not_started: no folder");
+}
+
 TEST_CASE("attempts and machines have the fields that others rely on") {
     LogBench b;
     b.attempt();
