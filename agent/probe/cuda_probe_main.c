@@ -12,17 +12,32 @@ extern CUresult cuDeviceGet(CUdevice* device, int ordinal);
 extern CUresult cuDeviceGetName(char* name, int length, CUdevice device);
 extern CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device);
 
+#if defined(__x86_64__)
+enum { kWrite = 1, kExitGroup = 231 };
 static long system_call(long number, long a, long b, long c) {
     long result;
     __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
     return result;
 }
+#elif defined(__aarch64__)
+enum { kWrite = 64, kExitGroup = 94 };
+static long system_call(long number, long a, long b, long c) {
+    register long x8 __asm__("x8") = number;
+    register long x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c;
+    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
+    return x0;
+}
+#else
+#error "no system calls for this architecture"
+#endif
 static void leave(int code) {
-    for (;;) system_call(231, code, 0, 0);  // exit_group: libcuda has threads
+    for (;;) system_call(kExitGroup, code, 0, 0);  // libcuda has threads
 }
 static void put(const char* text, size_t length) {
     while (length > 0) {
-        const long wrote = system_call(1, 1, (long)text, (long)length);
+        const long wrote = system_call(kWrite, 1, (long)text, (long)length);
         if (wrote <= 0) leave(3);
         text += wrote;
         length -= (size_t)wrote;
@@ -74,9 +89,17 @@ __attribute__((used)) static void probe(void) {
     leave(0);
 }
 
+#if defined(__x86_64__)
 __attribute__((naked, used)) void _start(void) {
     __asm__("xor %ebp, %ebp\n"
             "and $-16, %rsp\n"
             "call probe\n"
             "hlt\n");
 }
+#else
+__attribute__((naked, used)) void _start(void) {
+    __asm__("mov x29, #0\n"
+            "mov x30, #0\n"
+            "b probe\n");
+}
+#endif
