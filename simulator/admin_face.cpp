@@ -12,12 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-/// An answer other than 200, thrown by the handlers below.
-struct AdminError {
-    int status;
-    std::string detail;
-};
-
 Provider provider_of(const json& body) {
     const auto name = body.value("provider", std::string{});
     const auto provider = parse_provider(name);
@@ -29,13 +23,6 @@ std::string id_of(const json& body) {
     const auto it = body.find("id");
     if (it == body.end()) throw AdminError{422, "id is missing"};
     return it->is_string() ? it->get<std::string>() : it->dump();
-}
-
-std::int64_t money_of(const json& body, const char* key) {
-    const auto it = body.find(key);
-    const auto micros = it == body.end() ? std::nullopt : micros_of(*it);
-    if (!micros) throw AdminError{422, fmt::format("{} must be an amount in dollars", key)};
-    return *micros;
 }
 
 std::optional<Millis> seconds_of(const json& body, const char* key) {
@@ -56,6 +43,13 @@ json money_lines(Usd gpu, Usd disk, Usd down, Usd up) {
 
 }  // namespace
 
+std::int64_t admin_money(const json& body, const char* key) {
+    const auto it = body.find(key);
+    const auto micros = it == body.end() ? std::nullopt : micros_of(*it);
+    if (!micros) throw AdminError{422, fmt::format("{} must be an amount in dollars", key)};
+    return *micros;
+}
+
 HttpResponse AdminFace::handle(const HttpRequest& request) {
     const auto& segments = request.segments;
     if (segments.size() < 2 || segments[0] != "_sim")
@@ -67,7 +61,7 @@ HttpResponse AdminFace::handle(const HttpRequest& request) {
             if (what == "bill") return json_response(200, bill());
             if (what == "market") return json_response(200, to_json(world_.market()));
             if (what == "settings") return json_response(200, to_json(world_.settings()));
-            if (what == "faults") return json_response(200, {{"rules", faults_.list()}});
+            if (what == "faults") return json_response(200, {{"rules", faults_.list()}, {"events", script_.list()}});
             if (what == "log") return logged(request);
             if (what == "time")
                 return json_response(200, {{"now", rfc3339(world_.now())},
@@ -90,6 +84,7 @@ HttpResponse AdminFace::handle(const HttpRequest& request) {
                         throw AdminError{404, "no such rule"};
                 } else {
                     faults_.clear();
+                    script_.clear();
                 }
                 return json_response(200, {{"ok", true}});
             }
@@ -114,7 +109,22 @@ HttpResponse AdminFace::handle(const HttpRequest& request) {
 }
 
 Rental& AdminFace::rental(const json& body) {
-    auto* found = world_.find(provider_of(body), id_of(body));
+    const auto provider = provider_of(body);
+    const auto id = id_of(body);
+    auto* found = world_.find(provider, id);
+    // A script does not know ids: it names one of those that are there.
+    if (found == nullptr && (id == "newest" || id == "oldest" || id == "random")) {
+        std::vector<Rental*> there;
+        for (const auto& each : world_.rentals()) {
+            if (each->provider == provider && each->exists()) there.push_back(each.get());
+        }
+        if (there.empty()) throw AdminError{404, "no machine is there"};
+        if (id == "random") {
+            found = there[world_.entropy().below(there.size())];
+        } else {
+            found = id == "newest" ? there.back() : there.front();
+        }
+    }
     if (found == nullptr) throw AdminError{404, "no such machine"};
     return *found;
 }
@@ -198,6 +208,7 @@ json AdminFace::state() {
                             {"type", r.vm.type},
                             {"region", r.vm.region},
                             {"user_data", r.vm.user_data},
+                            {"hostname", r.vm.hostname},
                             {"pid", r.pid},
                             {"alive", r.alive},
                             {"starts", r.starts},
@@ -249,7 +260,14 @@ json AdminFace::post(const std::string& what, const json& body) {
     if (what == "time") {
         const auto by = seconds_of(body, "advance_s");
         if (!by) throw AdminError{422, "advance_s is missing"};
-        world_.clock().advance(*by);
+        // Scripted events on the way happen at their own moments.
+        const auto until = world_.now() + *by;
+        for (auto next = script_.next(); next && *next <= until; next = script_.next()) {
+            world_.clock().advance(std::max(Millis{0}, *next - world_.now()));
+            world_.advance();
+            play_script();
+        }
+        world_.clock().advance(std::max(Millis{0}, until - world_.now()));
         world_.advance();
         world_.nudge();
         return {{"now", rfc3339(world_.now())}, {"unix_ms", unix_millis(world_.now())}};
@@ -283,16 +301,28 @@ json AdminFace::post(const std::string& what, const json& body) {
         world_.destroy(rental(body), Millis{0});
         return {{"phase", text(rental(body).phase)}};
     }
+    if (what == "migrate") {
+        auto& old = rental(body);
+        if (!old.exists()) throw AdminError{409, "the machine is gone"};
+        auto& moved = world_.migrate(old);
+        return {{"id", moved.id}, {"phase", text(moved.phase)}};
+    }
+    if (what == "ssh") {
+        auto& machine = rental(body);
+        machine.ssh_host = body.value("host", std::string{});
+        machine.ssh_port = body.value("port", 0);
+        return {{"host", machine.ssh_host}, {"port", machine.ssh_port}};
+    }
     if (what == "rename") {
         rental(body).name = body.value("name", "");
         return {{"tag", rental(body).name}};
     }
     if (what == "price") {
-        world_.set_rate(rental(body), money_of(body, "per_hour"));
+        world_.set_rate(rental(body), admin_money(body, "per_hour"));
         return {{"gpu_micros_per_hour", rental(body).gpu_per_hour}};
     }
     if (what == "propose_price") {
-        vastai_.propose_price(rental(body), money_of(body, "per_hour"));
+        vastai_.propose_price(rental(body), admin_money(body, "per_hour"));
         return {{"ok", true}};
     }
     if (what == "traffic") {
@@ -308,47 +338,6 @@ json AdminFace::post(const std::string& what, const json& body) {
         return bill_of(machine);
     }
     throw AdminError{404, "no such call: POST /_sim/" + what};
-}
-
-json AdminFace::change_market(const json& body) {
-    // {"set":{"host":ID | "gpu":NAME, ...}} changes hosts in place; everything else is a market file.
-    json file = body;
-    int changed = 0;
-    if (const auto set = body.find("set"); set != body.end()) {
-        file.erase("set");
-        const auto rows = set->is_array() ? *set : json::array({*set});
-        for (const auto& row : rows) {
-            for (auto host : std::vector<Host>(world_.market().hosts())) {
-                if (row.contains("host") && host.id != row["host"].get<std::int64_t>()) continue;
-                if (row.contains("gpu") && host.gpu != row["gpu"].get<std::string>()) continue;
-                if (row.contains("provider") && text(host.provider) != row["provider"].get<std::string>())
-                    continue;
-                if (row.contains("price_per_gpu")) host.price_per_gpu = money_of(row, "price_per_gpu");
-                if (row.contains("floor_per_gpu")) host.floor_per_gpu = money_of(row, "floor_per_gpu");
-                if (row.contains("storage_per_gb_month"))
-                    host.storage_per_gb = money_of(row, "storage_per_gb_month");
-                host.taken = row.value("taken", host.taken);
-                host.online = row.value("online", host.online);
-                host.fails = row.value("fails", host.fails);
-                host.lease_s = row.value("lease_s", host.lease_s);
-                if (row.contains("offer_overrides")) host.offer_overrides = row["offer_overrides"].dump();
-                if (row.contains("instance_overrides"))
-                    host.instance_overrides = row["instance_overrides"].dump();
-                if (row.value("existing", false) && row.contains("price_per_gpu")) {
-                    for (const auto& each : world_.rentals()) {
-                        if (each->host == host.id && !each->is_bid)
-                            world_.set_rate(*each, host.price_per_gpu * each->gpus);
-                    }
-                }
-                world_.market().put(std::move(host));
-                ++changed;
-            }
-        }
-    }
-    const auto applied = apply_market(world_.market(), file);
-    if (!applied) throw AdminError{422, applied.error().message};
-    world_.market_changed();
-    return {{"changed", changed}, {"hosts", world_.market().hosts().size()}};
 }
 
 json AdminFace::host_fail(const json& body) {
@@ -381,7 +370,10 @@ json AdminFace::host_fail(const json& body) {
     } else if (mode == "error") {
         world_.stop(machine, Halt::host, Millis{0});
         machine.phase = Phase::failed;
+    } else if (mode == "unhealthy" || mode == "healthy") {
+        machine.vm.unhealthy = mode == "unhealthy";
     } else if (mode == "zero_gpus") {
+        if (machine.provider != Provider::runpod) throw AdminError{422, "only RunPod does that"};
         // A RunPod pod resumed with no GPUs, billed at the CPU rate.
         world_.set_rate(machine, 60'000);
         machine.gpus = 0;
@@ -389,21 +381,47 @@ json AdminFace::host_fail(const json& body) {
     } else {
         throw AdminError{422,
                          "mode must be crash, stop, offline, return, unknown, freeze, thaw, never_runs, "
-                         "docker_fails, error or zero_gpus"};
+                         "docker_fails, error, unhealthy, healthy or zero_gpus"};
     }
     world_.market_changed();
     return {{"phase", text(machine.phase)}};
 }
 
 json AdminFace::add_faults(const json& body) {
-    const auto rules = body.is_array() ? body : body.value("rules", json::array({body}));
+    const auto rows = body.is_array() ? body : body.value("rules", json::array({body}));
     json ids = json::array();
-    for (const auto& rule : rules) {
-        const auto id = faults_.add(rule);
+    for (const auto& row : rows) {
+        // "do" is an order of this face at a time of its own; all else is a rule for requests.
+        const auto id = row.is_object() && row.contains("do") ? script_.add(row, world_.now())
+                                                              : faults_.add(row, world_.now());
         if (!id) throw AdminError{422, id.error().message};
         ids.push_back(*id);
     }
+    world_.nudge();
     return {{"ids", ids}};
+}
+
+Result<std::string> AdminFace::load_faults(const json& file) {
+    try {
+        (void)add_faults(file);
+    } catch (const AdminError& e) {
+        return fail(ErrorKind::invalid, e.detail);
+    } catch (const json::exception& e) {
+        return fail(ErrorKind::invalid, e.what());
+    }
+    return std::string{"ok"};
+}
+
+void AdminFace::play_script() {
+    for (const auto& order : script_.due(world_.now())) {
+        try {
+            (void)post(order.what, order.body);
+        } catch (const AdminError&) {
+            script_.missed(order.id);  // there was no such machine at that moment
+        } catch (const json::exception&) {
+            script_.missed(order.id);
+        }
+    }
 }
 
 json AdminFace::gpu_fault(const json& body) {

@@ -11,7 +11,7 @@ namespace {
 using nlohmann::json;
 using Action = FaultRule::Action;
 
-constexpr std::array<std::pair<Action, std::string_view>, 13> kActions{{
+constexpr std::array<std::pair<Action, std::string_view>, 18> kActions{{
     {Action::status, "status"},
     {Action::html, "html"},
     {Action::cut_before, "cut_before"},
@@ -25,10 +25,12 @@ constexpr std::array<std::pair<Action, std::string_view>, 13> kActions{{
     {Action::short_list, "short_list"},
     {Action::null_instances, "null_instances"},
     {Action::merge_json, "merge_json"},
+    {Action::drop_field, "drop_field"},
+    {Action::scale_field, "scale_field"},
+    {Action::set_field, "set_field"},
+    {Action::throttle, "throttle"},
+    {Action::retired, "retired"},
 }};
-
-/// The keys under which the providers put their lists.
-constexpr std::array kLists{"pods", "instances", "offers", "gpus", "results", "records", "dataCenters"};
 
 void read_match(FaultRule& rule, const json& match) {
     for (const auto& [key, value] : match.items()) {
@@ -42,7 +44,13 @@ void read_match(FaultRule& rule, const json& match) {
     }
 }
 
-void read_rule(FaultRule& rule, const json& given) {
+Millis seconds(const json& value) {
+    const auto s = value.get<double>();
+    if (s < 0) throw std::runtime_error("times must be seconds, 0 or more");
+    return Millis{static_cast<std::int64_t>(s * 1000.0)};
+}
+
+void read_rule(FaultRule& rule, const json& given, Instant now) {
     bool acted = false;
     for (const auto& [key, value] : given.items()) {
         if (key == "provider") {
@@ -69,6 +77,18 @@ void read_rule(FaultRule& rule, const json& given) {
             rule.ms = value.get<std::int64_t>();
         } else if (key == "drop") {
             rule.drop = value.get<int>();
+        } else if (key == "keep") {
+            rule.keep = value.get<int>();
+        } else if (key == "field") {
+            rule.field = value.get<std::string>();
+        } else if (key == "by") {
+            rule.by = value.get<double>();
+        } else if (key == "value") {
+            rule.value = value.dump();
+        } else if (key == "at_s") {
+            rule.from = now + seconds(value);
+        } else if (key == "until_s") {
+            rule.until = now + seconds(value);
         } else if (key == "ids") {
             for (const auto& id : value)
                 rule.ids.push_back(id.is_string() ? id.get<std::string>() : id.dump());
@@ -85,40 +105,15 @@ void read_rule(FaultRule& rule, const json& given) {
     // What an edge in front of an API answers.
     if (rule.action == Action::html && !given.contains("status")) rule.status = 403;
     if (!acted) throw std::runtime_error("a rule needs an action");
+    const bool fields = rule.action == Action::drop_field || rule.action == Action::scale_field ||
+                        rule.action == Action::set_field;
+    if (fields && rule.field.empty()) throw std::runtime_error("the action needs a field");
+    if (rule.action == Action::scale_field && !given.contains("by"))
+        throw std::runtime_error("the action needs `by`");
+    if (rule.action == Action::set_field && !given.contains("value"))
+        throw std::runtime_error("the action needs a value");
     if (rule.status < 100 || rule.status > 599) throw std::runtime_error("status must be 100..599");
     rule.pattern = std::regex(rule.path, std::regex::ECMAScript);
-}
-
-std::string id_text(const json& entry) {
-    const auto it = entry.find("id");
-    if (it == entry.end()) return {};
-    return it->is_string() ? it->get<std::string>() : it->dump();
-}
-
-void shorten(json& body, const FaultRule& rule) {
-    for (const auto* key : kLists) {
-        const auto it = body.find(key);
-        if (it == body.end() || !it->is_array()) continue;
-        json kept = json::array();
-        int dropped = 0;
-        for (const auto& entry : *it) {
-            const bool named = std::ranges::find(rule.ids, id_text(entry)) != rule.ids.end();
-            const bool drop =
-                rule.action == Action::empty_list || (rule.ids.empty() ? dropped < rule.drop : named);
-            if (drop) {
-                ++dropped;
-            } else {
-                kept.push_back(entry);
-            }
-        }
-        *it = std::move(kept);
-        // A listing that lies lies about its counts too.
-        for (const auto* count : {"instances_found", "total_instances", "count", "total"}) {
-            const auto number = body.find(count);
-            if (number != body.end() && number->is_number_integer()) *number = number->get<int>() - dropped;
-        }
-        if (rule.action == Action::empty_list && body.contains("next_token")) body["next_token"] = nullptr;
-    }
 }
 
 }  // namespace
@@ -127,10 +122,10 @@ std::string_view text(Action action) {
     return std::ranges::find(kActions, action, &std::pair<Action, std::string_view>::first)->second;
 }
 
-Result<int> Faults::add(const json& given) {
+Result<int> Faults::add(const json& given, Instant now) {
     FaultRule rule;
     try {
-        read_rule(rule, given);
+        read_rule(rule, given, now);
     } catch (const std::exception& e) {
         return fail(ErrorKind::invalid, std::string{"fault rule: "} + e.what());
     }
@@ -164,13 +159,14 @@ json Faults::list() const {
     return result;
 }
 
-std::optional<FaultRule> Faults::match(std::string_view provider, const HttpRequest& request) {
+std::optional<FaultRule> Faults::match(std::string_view provider, const HttpRequest& request, Instant now) {
     const std::scoped_lock lock(mutex_);
     for (auto& rule : rules_) {
         if (!rule.provider.empty() && rule.provider != provider) continue;
         if (!rule.method.empty() && rule.method != request.method) continue;
         if (!std::regex_search(request.path, rule.pattern)) continue;
         if (rule.count && *rule.count <= 0) continue;
+        if ((rule.from && now < *rule.from) || (rule.until && now >= *rule.until)) continue;
         if (rule.after > 0) {
             --rule.after;
             continue;
@@ -181,66 +177,6 @@ std::optional<FaultRule> Faults::match(std::string_view provider, const HttpRequ
         return rule;
     }
     return std::nullopt;
-}
-
-HttpResponse refusal(const FaultRule& rule) {
-    HttpResponse response;
-    response.status = rule.status;
-    response.headers = rule.headers;
-    response.body = rule.body;
-    if (rule.action == Action::html && response.body.empty()) {
-        response.body =
-            "<!DOCTYPE html><html><head><title>Access denied</title></head><body><h1>Error 1010</h1><p>The "
-            "owner of "
-            "this website has banned your access based on your browser's signature.</p></body></html>";
-    }
-    if (!rule.type.empty()) {
-        response.type = rule.type;
-    } else if (rule.action == Action::html) {
-        response.type = "text/html; charset=UTF-8";
-    } else {
-        const bool object = response.body.starts_with("{") || response.body.starts_with("[");
-        response.type = object ? "application/json" : "text/plain";
-    }
-    return response;
-}
-
-void distort(HttpResponse& response, const FaultRule& rule) {
-    switch (rule.action) {
-        case Action::cut_after_effect:
-            response.cut = true;
-            return;
-        case Action::error_after_effect:
-            response = refusal(rule);
-            return;
-        case Action::truncate_json:
-            response.body.resize(response.body.size() / 2);
-            return;
-        case Action::null_instances:
-            response = json_response(200, {{"instances", nullptr}});
-            return;
-        case Action::empty_list:
-        case Action::short_list:
-        case Action::merge_json: {
-            auto body = json::parse(response.body, nullptr, false);
-            if (!body.is_object()) return;
-            if (rule.action == Action::merge_json) {
-                const auto patch = json::parse(rule.body, nullptr, false);
-                if (patch.is_object()) body.update(patch);
-            } else {
-                shorten(body, rule);
-            }
-            response.body = body.dump();
-            return;
-        }
-        case Action::status:
-        case Action::html:
-        case Action::cut_before:
-        case Action::delay_ms:
-        case Action::delay_after_effect:
-        case Action::hang:
-            return;
-    }
 }
 
 }  // namespace gf::sim

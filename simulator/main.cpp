@@ -32,6 +32,7 @@ struct CommandLine {
     bool vastai_rate_limits{true};
     bool lambda_rate_limits{true};
     std::string vm_docker;
+    std::string faults_file;
     int runpod_per_minute{0};
 };
 
@@ -49,6 +50,7 @@ void describe(CLI::App& app, CommandLine& line) {
     app.add_option("--market", line.market_file,
                    "JSON file with hosts, prices and images (default: built in)");
     app.add_option("--settings", line.settings_file, "JSON file with settings (as POST /_sim/settings)");
+    app.add_option("--faults", line.faults_file, "JSON file with a fault script (as POST /_sim/faults)");
     app.add_option("--time-scale", o.scale, "scaled seconds per real second")
         ->check(CLI::Range(0.001, 1e6))
         ->capture_default_str();
@@ -114,6 +116,7 @@ void complete(CommandLine& line) {
         const auto applied = gf::sim::apply_market(o.market, read_json(line.market_file));
         if (!applied) throw std::runtime_error(line.market_file + ": " + applied.error().message);
     }
+    if (!line.faults_file.empty()) o.faults = read_text(line.faults_file);
     if (!line.vm_docker.empty()) o.vm_docker = read_text(line.vm_docker);
     o.origin = gf::instant_of(line.origin_ms);
     o.image_root = line.image_root;

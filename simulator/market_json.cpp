@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "simulator/json_reader.hpp"
 #include "simulator/market.hpp"
 
 namespace gf::sim {
@@ -13,58 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-/// Reads the keys of one JSON object and complains about those that nobody asked for.
-class Reader {
- public:
-    Reader(const json& object, std::string where) : object_(object), where_(std::move(where)) {
-        if (!object_.is_object()) throw std::runtime_error(where_ + " must be an object");
-        for (const auto& [key, value] : object_.items()) unread_.push_back(key);
-    }
-
-    template <class T>
-    void get(const char* key, T& into) {
-        if (const auto* value = take(key)) into = value->template get<T>();
-    }
-    template <class T>
-    void get(const char* key, std::optional<T>& into) {
-        const auto* value = take(key);
-        if (value == nullptr) return;
-        if (value->is_null()) {
-            into.reset();
-        } else {
-            into = value->template get<T>();
-        }
-    }
-    void money(const char* key, std::int64_t& into) {
-        const auto* value = take(key);
-        if (value == nullptr) return;
-        const auto micros = micros_of(*value);
-        if (!micros)
-            throw std::runtime_error(where_ + "." + key + " must be an amount in dollars, 0 or more");
-        into = *micros;
-    }
-    void object_text(const char* key, std::string& into) {
-        const auto* value = take(key);
-        if (value == nullptr) return;
-        if (!value->is_object()) throw std::runtime_error(where_ + "." + key + " must be an object");
-        into = value->dump();
-    }
-    [[nodiscard]] const json* take(const char* key) {
-        const auto it = object_.find(key);
-        if (it == object_.end()) return nullptr;
-        std::erase(unread_, key);
-        return &*it;
-    }
-    void done() const {
-        if (!unread_.empty()) throw std::runtime_error(where_ + ": unknown key '" + unread_.front() + "'");
-    }
-
- private:
-    const json& object_;
-    std::string where_;
-    std::vector<std::string> unread_;
-};
-
 Host read_host(const json& row, const Market& market, const std::string& where) {
     Reader in(row, where);
     Host host;
@@ -72,7 +21,7 @@ Host read_host(const json& row, const Market& market, const std::string& where) 
     std::string cloud = "SECURE";
     in.get("provider", provider);
     const auto parsed = parse_provider(provider);
-    if (!parsed) throw std::runtime_error(where + ".provider must be \"runpod\" or \"vastai\"");
+    if (!parsed || rents_vms(*parsed)) throw std::runtime_error(where + ".provider must be \"runpod\" or \"vastai\"");
     in.get("id", host.id);
     if (host.id <= 0) throw std::runtime_error(where + ".id must be a positive integer");
     if (const auto* known = market.host(host.id)) host = *known;
@@ -167,6 +116,82 @@ void read_image(Market& market, const std::string& reference, const json& row) {
     market.put_image(reference, std::move(facts));
 }
 
+void read_regions(Reader& in, const char* key, const std::string& where, std::map<std::string, int>& stock) {
+    const auto* value = in.take(key);
+    if (value == nullptr) return;
+    stock.clear();
+    for (const auto& [region, count] : value->items()) {
+        if (!count.is_number_integer() || count.get<int>() < 0)
+            throw std::runtime_error(where + "." + key + " must be whole numbers, 0 or more, by region");
+        stock[region] = count.get<int>();
+    }
+}
+
+/// The provider and the type of one row; what the market knows already is kept where the row is silent.
+std::pair<Provider, VmType> read_vm_type(const json& row, const Market& market, const std::string& where) {
+    Reader in(row, where);
+    std::string name;
+    in.get("provider", name);
+    const auto provider = parse_provider(name);
+    if (!provider || !rents_vms(*provider))
+        throw std::runtime_error(where + ".provider must be \"lambda\" or \"vultr\"");
+    VmType type;
+    in.get("name", type.name);
+    if (type.name.empty()) throw std::runtime_error(where + ".name is missing");
+    if (const auto* known = market.vm_type(*provider, type.name)) type = *known;
+    in.get("gpu", type.gpu);
+    if (!type.gpu.empty() && market.model(type.gpu) == nullptr)
+        throw std::runtime_error(where + ".gpu: no model '" + type.gpu + "' (see gpu_models)");
+    in.get("gpus", type.gpus);
+    if (type.gpus < 0 || type.gpus > 64) throw std::runtime_error(where + ".gpus must be 0..64");
+    in.get("share", type.share);
+    in.get("vram_gb", type.vram_gb);
+    in.money("price", type.price);
+    in.get("vcpus", type.vcpus);
+    in.get("memory_gib", type.memory_gib);
+    in.get("storage_gb", type.storage_gb);
+    read_regions(in, "stock", where, type.stock);
+    in.object_text("overrides", type.overrides);
+    in.get("arch", type.arch);
+    in.get("gpu_description", type.gpu_description);
+    in.get("description", type.description);
+    in.get("kind", type.kind);
+    if (type.kind != "vcg" && type.kind != "vdm" && type.kind != "vbm")
+        throw std::runtime_error(where + ".kind must be \"vcg\", \"vdm\" or \"vbm\"");
+    in.get("gpu_type", type.gpu_type);
+    in.get("locations", type.locations);
+    if (const auto* prices = in.take("location_price")) {
+        type.location_price.clear();
+        for (const auto& [region, price] : prices->items()) {
+            const auto micros = micros_of(price);
+            if (!micros) throw std::runtime_error(where + ".location_price must be amounts in dollars by region");
+            type.location_price[region] = *micros;
+        }
+    }
+    in.money("preemptible_price", type.preemptible_price);
+    in.get("on_demand", type.on_demand);
+    in.get("preemptible", type.preemptible);
+    in.done();
+    return {*provider, std::move(type)};
+}
+
+void read_vm_types(Market& market, Reader& in, const char* key) {
+    const auto* rows = in.take(key);
+    if (rows == nullptr) return;
+    std::size_t n = 0;
+    for (const auto& row : *rows) {
+        auto [provider, type] = read_vm_type(row, market, fmt::format("{}[{}]", key, n++));
+        market.put_vm_type(provider, std::move(type));
+    }
+}
+
+json to_json(Provider provider, const VmType& type) {
+    return {{"provider", text(provider)}, {"name", type.name},   {"gpu", type.gpu},
+            {"gpus", type.gpus},          {"share", type.share}, {"price", dollars_float(type.price)},
+            {"stock", type.stock},        {"arch", type.arch},   {"on_demand", type.on_demand},
+            {"preemptible", type.preemptible}};
+}
+
 void apply(Market& market, const json& file) {
     Reader in(file, "market");
     if (const auto* models = in.take("gpu_models")) {
@@ -184,6 +209,12 @@ void apply(Market& market, const json& file) {
     if (const auto* gone = in.take("remove_hosts")) {
         for (const auto& id : *gone) market.remove(id.get<std::int64_t>());
     }
+    if (file.contains("vm_types")) {
+        market.clear_vm_types(Provider::lambda);
+        market.clear_vm_types(Provider::vultr);
+    }
+    read_vm_types(market, in, "vm_types");
+    read_vm_types(market, in, "add_vm_types");
     if (const auto* prices = in.take("runpod_prices")) {
         for (const auto& [gpu, row] : prices->items()) read_type_price(market, gpu, row);
     }
@@ -251,7 +282,11 @@ json to_json(const Market& market) {
         prices[gpu] = {{"secure", dollars_float(price.secure)},
                        {"community", dollars_float(price.community)}};
     }
-    return {{"hosts", hosts}, {"runpod_prices", prices}};
+    json types = json::array();
+    for (const auto provider : kProviders) {
+        for (const auto& type : market.vm_types(provider)) types.push_back(to_json(provider, type));
+    }
+    return {{"hosts", hosts}, {"runpod_prices", prices}, {"vm_types", types}};
 }
 
 }  // namespace gf::sim

@@ -71,6 +71,11 @@ std::variant<RunpodFace::Place, RunpodFace::Refusal> RunpodFace::place(const Wis
             continue;
         }
         if (money) return *money;
+        // Listed, and gone by the time of the create.
+        if (auto& lost = world_.settings().runpod_lost_races; lost > 0) {
+            --lost;
+            break;
+        }
         return Place{.host = &host, .per_gpu = wish.bid_per_gpu ? *wish.bid_per_gpu : per_gpu};
     }
     // The balance is checked before the placement.

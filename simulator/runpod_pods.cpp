@@ -203,8 +203,10 @@ json RunpodFace::pod_json(Rental& pod) {
     json runtime = nullptr;
     if (up) {
         json ports = json::array();
-        const auto ip = host == nullptr ? std::string{} : host->public_ip;
-        for (const auto& [port, number] : public_ports) {
+        auto ip = host == nullptr ? std::string{} : host->public_ip;
+        if (!pod.ssh_host.empty()) ip = pod.ssh_host;
+        for (const auto& [port, mapped] : public_ports) {
+            const int number = port == "22/tcp" && pod.ssh_port > 0 ? pod.ssh_port : mapped;
             const auto slash = port.find('/');
             const auto inner = whole_number(port.substr(0, slash)).value_or(0);
             const bool tcp = port.substr(slash + 1) == "tcp";
@@ -275,6 +277,7 @@ HttpResponse RunpodFace::list_pods(const HttpRequest& request) {
         }
         limit = static_cast<std::size_t>(*value);
     }
+    limit = std::min(limit, static_cast<std::size_t>(std::max(1, world_.settings().runpod_page_max)));
     std::uint64_t before = UINT64_MAX;
     if (const auto cursor = request.query_value("cursor"); cursor && !cursor->empty()) {
         const auto value = cursor->starts_with("p_") ? whole_number(cursor->substr(2)) : std::nullopt;
@@ -316,7 +319,14 @@ HttpResponse RunpodFace::pod_action(Rental& pod, const std::string& action) {
         if (!halted || pod.phase == Phase::stopping) return problem(409, kNotValid);
         if (const auto refused = unaffordable(pod.gpu_per_hour))
             return problem(refused->status, refused->detail);
-        if (world_.start(pod) == StartOutcome::host_full) return problem(400, kHostFull);
+        if (world_.start(pod) == StartOutcome::host_full) {
+            if (!world_.settings().runpod_zero_gpus) return problem(400, kHostFull);
+            // It comes back without GPUs, at the price of its processors.
+            world_.set_rate(pod, 60'000);
+            pod.gpus = 0;
+            pod.runtype = "cpu:2";
+            if (world_.start(pod) != StartOutcome::started) return problem(400, kHostFull);
+        }
     } else if (action == "stop") {
         if (halted || pod.locked) return problem(409, kNotValid);
         world_.stop(pod, Halt::asked, grace);

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "simulator/admin_face.hpp"
@@ -90,6 +91,13 @@ class Running final : public Simulator {
             if (!server) return fail(server.error());
             listener.server = *std::move(server);
         }
+        if (!options_.faults.empty()) {
+            const auto lock = world_.lock();
+            const auto rules = nlohmann::json::parse(options_.faults, nullptr, false, true);
+            if (!rules.is_array() && !rules.is_object())
+                return fail(ErrorKind::invalid, "the fault script is no JSON list or object");
+            if (const auto loaded = admin_.load_faults(rules); !loaded) return fail(loaded.error());
+        }
         clockwork_ = std::thread([this] { run_clockwork(); });
         return std::string{"ok"};
     }
@@ -106,6 +114,7 @@ class Running final : public Simulator {
         auto lock = world_.lock();
         while (!closing_) {
             world_.advance();
+            admin_.play_script();
             world_.wait_for_work(lock);
         }
     }
@@ -128,9 +137,9 @@ class Running final : public Simulator {
                             .at = clock_.now(),
                             .began_us = wall_micros(),
                             .ended_us = 0};
-        const auto rule = faults_.match(name, request);
+        const auto rule = faults_.match(name, request, clock_.now());
         if (rule) entry.fault = text(rule->action);
-        auto response = answer(face, request, rule);
+        auto response = answer(name, face, request, rule);
         entry.status = response.cut ? 0 : response.status;
         entry.ended_us = wall_micros();
         log_.add(std::move(entry), request.path);
@@ -138,7 +147,8 @@ class Running final : public Simulator {
     }
 
     template <class Face>
-    HttpResponse answer(Face& face, const HttpRequest& request, const std::optional<FaultRule>& rule) {
+    HttpResponse answer(const char* name, Face& face, const HttpRequest& request,
+                        const std::optional<FaultRule>& rule) {
         using Action = FaultRule::Action;
         HttpResponse nothing;
         nothing.cut = true;
@@ -146,7 +156,9 @@ class Running final : public Simulator {
             switch (rule->action) {
                 case Action::status:
                 case Action::html:
-                    return refusal(*rule);
+                case Action::throttle:
+                case Action::retired:
+                    return refusal(*rule, name);
                 case Action::cut_before:
                     return nothing;
                 case Action::hang:
@@ -163,6 +175,9 @@ class Running final : public Simulator {
                 case Action::short_list:
                 case Action::null_instances:
                 case Action::merge_json:
+                case Action::drop_field:
+                case Action::scale_field:
+                case Action::set_field:
                     break;
             }
         }

@@ -22,6 +22,7 @@ struct SimulatorOptions {
     std::filesystem::path dir;         // machines, logs, tools; made if missing
     std::filesystem::path keeper;      // the gpuferry-sim binary, run again for each machine
     std::filesystem::path image_root;  // default image; empty = the host's own /usr
+    std::string faults;                // text of a fault script; empty = none
     std::string vm_docker;             // content of /usr/bin/docker in virtual machines; empty = none
     bool processes{true};              // false: machines are only modelled
     bool isolate{true};                // false: never try namespaces

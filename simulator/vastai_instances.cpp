@@ -194,10 +194,10 @@ json VastaiFace::instance_json(Rental& rental) {
              {"onstart", rental.onstart},
              {"template_hash_id", nullptr},
              // The live API sends this with a newline at its end.
-             {"public_ipaddr", host.public_ip + "\n"},
+             {"public_ipaddr", (rental.ssh_host.empty() ? host.public_ip : rental.ssh_host) + "\n"},
              {"local_ipaddrs", "10.0.4.9 172.17.0.1 \n"},
-             {"ssh_host", "ssh5.vast.ai"},
-             {"ssh_port", 20'000 + rental.contract % 10'000},
+             {"ssh_host", rental.ssh_host.empty() ? "ssh5.vast.ai" : rental.ssh_host},
+             {"ssh_port", rental.ssh_port > 0 ? rental.ssh_port : 20'000 + rental.contract % 10'000},
              {"ssh_idx", "5"},
              {"direct_port_count", host.direct_ports},
              {"static_ip", host.static_ip},
@@ -211,7 +211,8 @@ json VastaiFace::instance_json(Rental& rental) {
         json ports = json::object();
         int low = 65'535;
         int high = 0;
-        for (const auto& [port, number] : rental.public_ports) {
+        for (const auto& [port, mapped] : rental.public_ports) {
+            const int number = port == "22/tcp" && rental.ssh_port > 0 ? rental.ssh_port : mapped;
             ports[port] = {{{"HostIp", "0.0.0.0"}, {"HostPort", std::to_string(number)}}};
             low = std::min(low, number);
             high = std::max(high, number);
@@ -232,7 +233,7 @@ HttpResponse VastaiFace::show(const std::string& id) {
 HttpResponse VastaiFace::list(const HttpRequest& request) {
     try {
         int limit = whole(request.query_value("limit").value_or("25"), 25);
-        limit = limit <= 0 ? 5 : std::min(limit, 25);
+        limit = std::min(limit <= 0 ? 5 : std::min(limit, 25), std::max(1, world_.settings().vastai_page_max));
         const auto filters = parsed_query(request, "select_filters", json::object());
         const auto columns = parsed_query(request, "select_cols", json(nullptr));
         const auto order = parsed_query(request, "order_by", json::array({{{"col", "id"}, {"dir", "asc"}}}));
