@@ -26,6 +26,19 @@ enum class Fault : std::uint8_t {
     echo,         // it does not happen: 400 with the whole request, headers included, in the text
 };
 
+/// What any provider can answer to any call, whatever was asked: the call has no effect.
+enum class Wire : std::uint8_t {
+    whole,
+    retired,     // 410 with a text
+    edge,        // 403 with a page of whoever stands in front of the API
+    storm,       // 429 in plain text, no Retry-After
+    storm_hint,  // 429 with Retry-After: 7
+    cut,         // the connection is closed without a byte
+    html,        // 200 with a page
+    down,        // 503 with a page
+    echo,        // 400 with the whole request, headers included, in a text
+};
+
 class Bench {
  public:
     virtual ~Bench() = default;
@@ -36,6 +49,8 @@ class Bench {
     virtual void pass(Millis time) = 0;
     /// All later calls of `op` meet the fault. False where this world knows no such fault.
     virtual bool fault(Op op, Fault fault) = 0;
+    /// All later calls of any kind meet this. False where that cannot be.
+    virtual bool wire(Wire) { return false; }
     /// Machines that exist in the world, by its own books.
     [[nodiscard]] virtual std::size_t machines() = 0;
     /// Puts a machine of somebody else there, with this name. False where that cannot be.

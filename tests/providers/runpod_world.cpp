@@ -76,6 +76,9 @@ Answer RunpodWorld::answer(const Received& r) {
     const auto it = faults_.find(op);
     const auto fault = it == faults_.end() ? Fault::none : it->second;
     if (r.header("authorization") != "Bearer " + kKey) return problem(401, "missing bearer token");
+    if (path.starts_with("/v2/billing")) return {.body = json{{"records", billing}, {"metadata", {{"recordCount", billing.size()}}}}.dump()};
+    if (path.starts_with("/v2/registries") && fault == Fault::none) return registry(r);
+    if (path == "/graphql") return graphql(r);
     switch (fault) {
         case Fault::wrong_key:
             return problem(401, "invalid key");
@@ -114,6 +117,9 @@ Answer RunpodWorld::answer(const Received& r) {
         if (op == Op::destroy) {
             pods_.erase(found);
             out = {.status = 204};
+        } else if (r.method == "PATCH") {
+            found->second.update(json::parse(r.body));
+            out = {.body = shown(found->second).dump()};
         } else {
             out = {.body = shown(found->second).dump()};
         }
@@ -125,10 +131,33 @@ Answer RunpodWorld::answer(const Received& r) {
     return out;
 }
 
+Answer RunpodWorld::registry(const Received& r) {
+    if (r.method == "GET") return {.body = json{{"registries", registries}}.dump()};
+    if (r.method == "POST") {
+        registries.push_back({{"id", fmt::format("reg{}", next_++)}, {"name", json::parse(r.body)["name"]}});
+        return {.status = 201, .body = registries.back().dump()};
+    }
+    const auto id = r.path().substr(15);
+    for (std::size_t i = 0; i < registries.size(); ++i)
+        if (registries[i]["id"] == id) {
+            if (registries_in_use.contains(id)) return problem(400, "the registry is used by a pod");
+            registries.erase(i);
+            return {.status = 204};
+        }
+    return problem(404, "resource not found");
+}
+
+Answer RunpodWorld::graphql(const Received& r) const {
+    const auto query = json::parse(r.body)["query"].get<std::string>();
+    if (query.find("myself") != std::string::npos)
+        return {.body = R"({"data":{"myself":{"clientBalance":41.87,"currentSpendPerHr":0.69,"spendLimit":80,"underBalance":false}}})"};
+    return {.status = 400, .body = R"({"errors":[{"message":"Cannot query that","extensions":{"code":"GRAPHQL_VALIDATION_FAILED"}}]})"};
+}
+
 Answer RunpodWorld::create(const Received& r) {
     const auto body = json::parse(r.body);
     for (const auto& item : body.items())
-        if (std::string_view("name image gpu cloud disk env args registry").find(item.key()) ==
+        if (std::string_view("name image gpu cloud disk env args registry ports startSsh").find(item.key()) ==
             std::string_view::npos)
             return problem(
                 422, "Request validation failed.; $: additional properties '" + item.key() + "' not allowed");

@@ -3,6 +3,7 @@
 #pragma once
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "bench.hpp"
 
@@ -21,9 +22,14 @@ class RunpodWorld {
     nlohmann::json gpus;
     /// Rows per page of the listing; 0 = the profile without the `pagination` object.
     std::size_t page{0};
+    nlohmann::json billing = nlohmann::json::array();
+    nlohmann::json registries = nlohmann::json::array();
+    std::set<std::string> registries_in_use;
 
  private:
     Answer create(const Received& request);
+    Answer registry(const Received& request);
+    [[nodiscard]] Answer graphql(const Received& request) const;
     Answer list(const Received& request) const;
     [[nodiscard]] nlohmann::json shown(const nlohmann::json& pod) const;
     const Clock& clock_;

@@ -103,6 +103,8 @@ Answer VastWorld::answer(const Received& r) {
     const auto path = r.path();
     const bool one = path.starts_with("/api/v0/instances/");
     const bool account = path == "/api/v0/users/current/";
+    if (path == "/api/v0/charges/" || path == "/api/v0/instances/pending-price-increases/" || (one && r.method == "PUT"))
+        return beside(r);
     const auto op = path == "/api/v0/bundles/"          ? Op::offers
                     : path.starts_with("/api/v0/asks/") ? Op::create
                     : one && r.method == "DELETE"       ? Op::destroy
@@ -175,6 +177,39 @@ Answer VastWorld::answer(const Received& r) {
     if (fault == Fault::error_after)
         return {.status = 502, .body = "Bad Gateway", .content_type = "text/plain"};
     return out;
+}
+
+Answer VastWorld::beside(const Received& r) {
+    const auto path = r.path();
+    const bool bid = path.starts_with("/api/v0/instances/bid_price/");
+    if (early(r.method + path.substr(0, 18) + (bid ? "bid" : ""), bid ? Millis{5'500} : Millis{1'000}))
+        return {.status = 429, .body = "API requests too frequent", .content_type = "text/plain"};
+    if (r.header("authorization") != "Bearer " + kKey) return vast_error(404, "auth_error", "Invalid user key");
+    if (path == "/api/v0/charges/") {
+        const auto at = r.target.find("after_token=");
+        const std::size_t from = at == std::string::npos ? 0 : std::stoul(r.target.substr(at + 12));
+        json rows = json::array();
+        for (std::size_t i = from; i < std::min(from + charges_page, charges.size()); ++i) rows.push_back(charges[i]);
+        const bool more = from + charges_page < charges.size();
+        return {.body = json{{"success", true}, {"total", charges.size()}, {"count", rows.size()}, {"results", rows},
+                             {"next_token", more ? json(std::to_string(from + charges_page)) : json(nullptr)}}
+                            .dump()};
+    }
+    if (path.ends_with("pending-price-increases/"))
+        return {.body = json{{"success", true}, {"pending_price_increases", price_increases}}.dump()};
+    auto id = path.substr(bid ? 28 : 18);
+    if (id.ends_with('/')) id.pop_back();
+    const auto found = instances_.find(std::stoll(id));
+    if (found == instances_.end()) return vast_error(404, "no_such_instance", "Instance " + id + " not found.");
+    const auto body = json::parse(r.body);
+    if (!bid) {
+        found->second["label"] = body.at("label");
+    } else {
+        if (body.at("client_id") != "me" || body.at("price").get<double>() < 0.001)
+            return vast_error(400, "invalid_args", "Please set a bid price >= 0.001.");
+        found->second["dph_base"] = body.at("price");
+    }
+    return {.body = R"({"success":true})"};
 }
 
 Answer VastWorld::search(const Received& r) const {

@@ -18,10 +18,14 @@ class VastWorld {
     [[nodiscard]] const std::map<std::int64_t, nlohmann::json>& all() const { return instances_; }
 
     nlohmann::json asks = nlohmann::json::array();  // on-demand rows; bid rows are made of them
+    nlohmann::json charges = nlohmann::json::array();
+    std::size_t charges_page{500};
+    nlohmann::json price_increases = nlohmann::json::array();
     int too_early{0};                               // calls that came before their interval was over
 
  private:
     Answer create(const Received& request);
+    Answer beside(const Received& request);
     Answer list(const Received& request) const;
     Answer search(const Received& request) const;
     bool early(const std::string& endpoint, Millis interval);
