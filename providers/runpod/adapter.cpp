@@ -23,6 +23,10 @@ bool is_hash(std::string_view text) {
     return text.size() == kLoginHash && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
+std::string whole_seconds(Instant t) {
+    return rfc3339(t).substr(0, 19) + "Z";
+}
+
 Finding finding(Finding::Level level, std::string what, std::string text) {
     return {.level = level, .what = std::move(what), .text = std::move(text)};
 }
@@ -225,7 +229,7 @@ Result<void> Adapter::rename(const ProviderMachineId& id, const std::string& nam
 }
 
 Result<std::vector<Charge>> Adapter::charges(Instant from, Instant until) {
-    const auto reply = client_.billing(rfc3339(from), rfc3339(until));
+    const auto reply = client_.billing(whole_seconds(from), whole_seconds(until));
     if (!reply.value) return fail(read_error(reply.answer, "read the billing records"));
     std::vector<Charge> out;
     for (const auto& record : *reply.value) {
