@@ -114,7 +114,11 @@ struct Service::Impl {
     std::unique_ptr<ApiServer> api;
     Secret install_key;
     std::unique_ptr<SecretSeal> seal;  // of users' secrets; the runtime and the API use it
-    std::string agent_sha256;
+    /// Our own agents, by the architecture as offers name it.
+    struct OwnAgent {
+        std::string path, sha256;
+    };
+    std::map<std::string, OwnAgent, std::less<>> agents;
     std::vector<std::string> provider_names;
     std::map<std::string, Way> ways;        // by provider
     std::map<std::string, bool> whole_vms;  // by provider: its machines take a host key of ours
@@ -127,7 +131,9 @@ struct Service::Impl {
     Result<void> complete_launch(LaunchRequest& request, const MachineId& machine);
     std::map<std::string, std::string> agent_env(const MachineId& machine) const;
     void find_ways(const std::vector<std::unique_ptr<Provider>>& providers);
-    Result<void> open_tunnels(const LiveRows& live, const std::string& agent);
+    Result<void> open_tunnels(const LiveRows& live);
+    void find_agents();
+    Result<void> keep_agents();
     void free_later(const JobId& job);
     std::vector<CheckLine> check_own_place() const;
     std::shared_ptr<const JobSpec> parse_spec(const std::string& text, bool yaml) const;
@@ -166,16 +172,39 @@ void Service::Impl::find_ways(const std::vector<std::unique_ptr<Provider>>& prov
     }
 }
 
-Result<void> Service::Impl::open_tunnels(const LiveRows& live, const std::string& agent) {
+/// The agent for this architecture is a must; that for arm64 is named after it and lies beside it where it was built.
+void Service::Impl::find_agents() {
+    std::string path = options.agent_path;
+    if (path.empty()) {
+        std::error_code failed;
+        path = (std::filesystem::read_symlink("/proc/self/exe", failed).parent_path() / "gpuferry-agent").string();
+    }
+    agents["amd64"].path = path;
+    std::error_code absent;
+    if (std::filesystem::exists(path + "-arm64", absent)) agents["arm64"].path = path + "-arm64";
+}
+
+Result<void> Service::Impl::keep_agents() {
+    for (auto& [arch, agent] : agents) {
+        auto binary = gateway->add_agent_binary(agent.path);
+        if (!binary) return fail(ErrorKind::io, "no agent to send to " + arch + " machines: " + binary.error().message);
+        agent.sha256 = *binary;
+    }
+    return {};
+}
+
+Result<void> Service::Impl::open_tunnels(const LiveRows& live) {
     ssh::TunnelsOptions wanted;
     wanted.data_dir = options.settings.data_dir;
     wanted.comment = "gpuferry-" + install_name;
     wanted.target = [this] { return own_gateway(options.settings.agent_listen, gateway->port()); };
-    wanted.agent_for = [this, agent](std::string_view arch) -> Result<ssh::AgentBinary> {
-        if (arch != "x86_64") return fail(ErrorKind::not_found, "there is no agent for " + std::string(arch));
+    wanted.agent_for = [this](std::string_view machine) -> Result<ssh::AgentBinary> {  // as `uname -m` says it
+        const auto own = agents.find(machine == "x86_64" ? "amd64" : machine == "aarch64" ? "arm64" : machine);
+        if (own == agents.end()) return fail(ErrorKind::not_found, "there is no agent for " + std::string(machine));
+        const std::string& agent_sha256 = own->second.sha256;
         const std::string kept = options.settings.data_dir + "/agents/" + agent_sha256;
         std::error_code absent;
-        const std::string path = std::filesystem::exists(kept, absent) ? kept : agent;
+        const std::string path = std::filesystem::exists(kept, absent) ? kept : own->second.path;
         const auto size = std::filesystem::file_size(path, absent);
         if (absent) return fail(ErrorKind::io, "the agent's binary " + path + " cannot be read: " + absent.message());
         return ssh::AgentBinary{.path = path, .sha256 = agent_sha256, .size = static_cast<std::int64_t>(size)};
@@ -214,7 +243,10 @@ Result<void> Service::Impl::complete_launch(LaunchRequest& request, const Machin
                    {"GPUFERRY_MACHINE", request.tag.get()},
                    {"GPUFERRY_ENROL", enrol_token(install_key, machine)},
                    {"GPUFERRY_PIN", gateway->spki_pin()}};
-    request.start_script = start_script({.url = url, .sha256 = agent_sha256});
+    // One script is for one architecture: the offer's, which is what the machine is checked against later.
+    const auto agent = agents.find(request.offer.arch);
+    if (agent == agents.end()) return fail(ErrorKind::unavailable, "there is no agent for " + request.offer.arch);
+    request.start_script = start_script({.url = url, .sha256 = agent->second.sha256});
     return {};
 }
 
@@ -236,7 +268,7 @@ std::vector<CheckLine> Service::Impl::check_own_place() const {
     const ProvidersSettings& p = s.providers;
     const char* path = std::getenv("PATH");
     SelfCheckSettings checks{.data_dir = s.data_dir, .advertise_url = s.advertise_url, .pin = gateway->spki_pin(),
-                             .agent_sha256 = agent_sha256, .time_zone = s.timezone, .apis = {},
+                             .agent_sha256 = agents.at("amd64").sha256, .time_zone = s.timezone, .apis = {},
                              .wall = [] { return std::chrono::time_point_cast<Millis>(std::chrono::system_clock::now()); },
                              .path = path == nullptr ? "" : path};
     for (const auto& [name, cloud] : std::initializer_list<std::pair<const char*, const CloudSettings*>>{
@@ -294,11 +326,7 @@ Result<void> Service::Impl::open_parts() {
     if (live->last_commit && *live->last_commit >= begin) begin = *live->last_commit + Millis{1};
     clock = std::make_unique<ScaledClock>(begin, options.time_scale);
 
-    std::string agent = options.agent_path;
-    if (agent.empty()) {
-        std::error_code failed;
-        agent = (std::filesystem::read_symlink("/proc/self/exe", failed).parent_path() / "gpuferry-agent").string();
-    }
+    find_agents();
     const GpuLookup lookup = [this](std::string_view provider, std::string_view name, std::optional<Bytes> memory) {
         return gpus->canonical(provider, name, memory);
     };
@@ -309,7 +337,7 @@ Result<void> Service::Impl::open_parts() {
                       .vastai = {.api_key = wanted.vastai.api_key, .api_url = wanted.vastai.api_url},
                       .lambda = {.api_key = wanted.lambda.api_key, .api_url = wanted.lambda.api_url},
                       .vultr = {.api_key = wanted.vultr.api_key, .api_url = wanted.vultr.api_url},
-                      .local = {.enabled = wanted.local.enabled, .electricity = wanted.local.electricity, .agent = agent},
+                      .local = {.enabled = wanted.local.enabled, .electricity = wanted.local.electricity, .agent = agents.at("amd64").path},
                       .install = *install,
                       .data_dir = settings.data_dir,
                       .version = GF_VERSION,
@@ -319,10 +347,12 @@ Result<void> Service::Impl::open_parts() {
     provider_http = std::move(made->http);
     for (const auto& p : made->providers) provider_names.push_back(p->name().get());
     find_ways(made->providers);
-    if (auto ready = open_tunnels(*live, agent); !ready) return ready;
+    if (auto ready = open_tunnels(*live); !ready) return ready;
 
     RuntimeOptions runtime_options;
     runtime_options.core = core_settings(settings, *install, options.time_scale);
+    runtime_options.core.agent_archs.clear();
+    for (const auto& [arch, agent] : agents) runtime_options.core.agent_archs.insert(arch);
     runtime_options.core.gpus = &*gpus;
     for (const auto& [name, way] : ways)
         if (way != Way::none) runtime_options.core.reached_providers.insert(name);
@@ -362,9 +392,7 @@ Result<void> Service::Impl::open_parts() {
     };
     gateway_options.store = checkpoint_store.get();
     gateway = std::make_unique<Gateway>(*loop, *runtime, std::move(gateway_options));
-    auto binary = gateway->add_agent_binary(agent);
-    if (!binary) return fail(ErrorKind::io, "no agent to send to machines: " + binary.error().message);
-    agent_sha256 = *binary;
+    if (auto kept = keep_agents(); !kept) return kept;
 
     ServerOptions server;
     server.listen = text(settings.listen);

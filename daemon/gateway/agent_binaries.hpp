@@ -14,7 +14,7 @@ namespace gf::gateway {
 
 class AgentBinaries {
  public:
-    static constexpr std::size_t kKept = 8;  // the newest; more than the machines of one daemon can still refer to
+    static constexpr std::size_t kKept = 16;  // the newest, two an upgrade; more than the machines of one daemon can still refer to
 
     explicit AgentBinaries(std::string folder) : folder_(std::move(folder)) {}
     /// Copies the file into the folder (nothing is done when it is there), reads all that is there, removes what is not what
