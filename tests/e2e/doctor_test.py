@@ -64,7 +64,8 @@ def test(lab):
         lab.sim_ask("POST", "/balance", {"provider": provider, "usd": 100})
 
     # The market is down: offers or the API itself.
-    fault(lab, ".*", "^/(api/v0/(bundles|search)|v2/catalog)", action="status", status=503, body="down")
+    for method, path in (("POST", "^/api/v0/bundles"), ("GET", "^/v2/catalog")):
+        fault(lab, method, path, action="status", status=503, body="down")
     for provider in KEYS:
         told(lab, provider, ("offers", "api"), "failed")
     clear_faults(lab)
