@@ -135,7 +135,7 @@ def test(lab):
     watch.start()
 
     job = lab.submit(counter_spec(lab, TOTAL, 0.15, 5, name="by ssh",
-                                  resources={"vram": None, "gpus": 1, "disk": "20GB", "providers": [PROVIDER]}))
+                                  resources={"vram": "16GB", "providers": [PROVIDER]}))
     rental = wait_for("the machine to run", lambda: next((m for m in rentals(lab) if m.get("pid")), None), 90)
     for word in ("GPUFERRY_ENROL", "GPUFERRY_URL", str(lab.agent_port)):
         kept = (pathlib.Path(f"/proc/{rental['pid']}/root") / "var/lib/cloud/instance/user-data.txt").read_text()
