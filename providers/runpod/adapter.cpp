@@ -300,13 +300,13 @@ std::vector<Finding> Adapter::check() {
     // RunPod wants an hour of the pod's price in the account before it rents.
     const bool empty = *balance <= 0 || account.value->under_balance == true;
     out.push_back(finding(empty ? failed : ok, "money",
-                          fmt::format("{} left{}", dollars(*balance), empty ? ": add funds in the console under Billing" : "")));
+                          fmt::format("${} left{}", dollars(*balance), empty ? ": add funds in the console under Billing" : "")));
     const auto limit = read_amount(account.value->spend_limit);
     const auto spending = read_amount(account.value->spend_per_hour);
     if (limit && *limit > 0) {
         const bool reached = spending && *spending >= *limit;
         out.push_back(finding(reached ? failed : ok, "quota",
-                              fmt::format("spending {} of at most {} per hour{}", dollars(spending.value_or(0)), dollars(*limit),
+                              fmt::format("spending ${} of at most ${} per hour{}", dollars(spending.value_or(0)), dollars(*limit),
                                           reached ? ": no pod is rented until some are gone or the limit is raised" : "")));
     }
     return out;

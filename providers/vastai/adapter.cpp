@@ -215,7 +215,7 @@ std::vector<Finding> Adapter::check() {
         add_finding(failed, "money", "the account cannot be read: " + money.error().message);
     else
         add_finding(money->micros > 0 ? ok : failed, "money",
-                    dollars(*money) + (money->micros > 0 ? " left" : " left: Vast.ai is prepaid, add credit under Billing"));
+                    "$" + dollars(*money) + (money->micros > 0 ? " left" : " left: Vast.ai is prepaid, add credit under Billing"));
     if (is_auth(listing))
         add_finding(failed, "scope", "the key may not list instances: it needs instance_read, and instance_write to rent.");
     else if (!listing)
