@@ -16,8 +16,9 @@ constexpr std::size_t kKindsMax = 4096;  // remembered kinds of offers; a market
 constexpr double kMemoryMin = 0.75 * static_cast<double>(kGiB);
 constexpr double kMemoryMax = 640.0 * static_cast<double>(kGiB);
 
-// Micro-dollars per GiB and hour. Old cards bid at 2,000, a hyperscaler's list price of an H100 is 150,000.
-constexpr std::int64_t kPerGibMin = 500;
+// Micro-dollars per GiB and hour. Bids of a cent for 24 GiB were seen (400), a hyperscaler's list price of an H100 is 150,000. Prices
+// divided by 100 are therefore told by what was seen before alone.
+constexpr std::int64_t kPerGibMin = 200;
 constexpr std::int64_t kPerGibMax = 500'000;
 // A slip of cents and dollars is a factor of 100; no market moves by half of that between two looks.
 constexpr std::int64_t kJump = 50;

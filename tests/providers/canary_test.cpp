@@ -162,16 +162,18 @@ TEST_CASE("the memory of a card is settled where the table of cards can settle i
 
 TEST_CASE("cents for dollars are told from a market that moves") {
     using Words = std::vector<std::string>;
-    const struct {
+    struct Row {
         double factor;
         Words drift;
-    } first[] = {{1, {}}, {0.2, {}}, {4, {}}, {100, {"price_unit"}}, {0.01, {"price_unit"}}};
+    };
+    const Row first[] = {{1, {}}, {0.2, {}}, {4, {}}, {100, {"price_unit"}}, {0.01, {}}, {0.001, {"price_unit"}}};
+    const Row later[] = {{1, {}}, {0.2, {}}, {4, {}}, {100, {"price_unit"}}, {0.01, {"price_unit"}}, {0.001, {"price_unit"}}};
     for (const auto& one : first) {  // by what cards cost at all
         CAPTURE(one.factor);
         OfferCanary canary;
         CHECK(seen(canary, market(one.factor)) == one.drift);
     }
-    for (const auto& one : first) {  // and against what was seen before
+    for (const auto& one : later) {  // and against what was seen before
         CAPTURE(one.factor);
         OfferCanary canary;
         CHECK(seen(canary, market(1)).empty());
