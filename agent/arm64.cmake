@@ -2,7 +2,6 @@
 # which scripts/arm64-root makes. Without the root, or under a sanitizer, only the agent for this machine is built.
 set(GF_ARM64_ROOT ${PROJECT_SOURCE_DIR}/build/roots/arm64 CACHE PATH "root file system with arm64 libraries")
 option(GF_AGENT_ARM64 "build the agent for arm64 as well" ON)
-set(GF_AGENT_ARM64_BUILT OFF PARENT_SCOPE)
 if(NOT GF_AGENT_ARM64 OR NOT CMAKE_BUILD_TYPE STREQUAL "Release" OR "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_RELEASE}" MATCHES "-fsanitize")
     return()
 endif()
@@ -62,4 +61,3 @@ add_custom_command(TARGET gpuferry-agent-arm64 POST_BUILD
     COMMAND ${GF_ARM64_OBJCOPY} --only-keep-debug $<TARGET_FILE:gpuferry-agent-arm64> $<TARGET_FILE:gpuferry-agent-arm64>.debug
     COMMAND ${GF_ARM64_OBJCOPY} --strip-all $<TARGET_FILE:gpuferry-agent-arm64>
     VERBATIM)
-set(GF_AGENT_ARM64_BUILT ON PARENT_SCOPE)

@@ -129,6 +129,46 @@ TEST_CASE("the agent runs a job in Debian 11, whose C library is older, with a h
     CHECK(there.hello->report.cuda_probe == "no_libcuda");
 }
 
+TEST_CASE("the agent for arm64 enrols as that, runs an arm64 program and ships its checkpoint, in an emulator") {
+    const std::string agent_path = GF_AGENT_PATH "-arm64";
+    const std::string busybox = GF_ROOTS "/arm64/bin/busybox";
+    if (GF_AGENT_STATIC == 0 || !fs::exists(agent_path) || !fs::exists(busybox)) {
+        gf::test::skip("the agent for arm64 was not built here; scripts/arm64-root makes what it takes");
+        return;
+    }
+    if (!run("qemu-aarch64-static " + busybox + " true")) {
+        gf::test::skip("no qemu-aarch64-static here that runs arm64 programs");
+        return;
+    }
+    const TemporaryFolder folder;
+    const std::string wrapper = folder.path() + "/start.sh";
+    std::ofstream(wrapper) << "#!/bin/sh\nexec qemu-aarch64-static " << agent_path << "\n";
+    fs::permissions(wrapper, fs::perms(0755));
+    FakeDaemon daemon;
+    AgentProcess agent(wrapper, agent_environment(daemon.url(), folder.path()));
+    REQUIRE(daemon.wait([](const DaemonState& s) { return !s.hellos.empty(); }, 120));
+    daemon.with([](DaemonState& s) {
+        CHECK(s.enrolments[0].arch == "arm64");
+        CHECK(s.hellos[0].report.arch == "arm64");
+    });
+    ap::Lease lease;
+    lease.attempt = "att_1";
+    lease.number = 1;
+    lease.job = "job_00000000000000000000000001";
+    lease.task = "tsk_00000000000000000000000001";
+    lease.run = "qemu-aarch64-static " + busybox + " uname -m; echo 1 > checkpoints/f";
+    lease.checkpoint.declared = true;
+    daemon.send(lease);
+    REQUIRE(daemon.wait([](const DaemonState& s) { return last<ap::Exited>(s).has_value(); }, 120));
+    daemon.with([](DaemonState& s) {
+        CHECK(s.logs["att_1"].bytes == "aarch64\n");
+        CHECK(last<ap::Exited>(s)->exit_code == 0);
+        CHECK(s.manifests.size() == 1);
+    });
+    agent.signal(SIGTERM);
+    CHECK(agent.wait(60) == 0);
+}
+
 TEST_CASE("the agent is small and needs no library of the machine") {
     if (GF_AGENT_STATIC == 0) {
         gf::test::skip("built with a sanitizer, which cannot be static");
