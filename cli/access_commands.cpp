@@ -78,9 +78,7 @@ void add_access_commands(CLI::App& app, Action& chosen) {
     auto id = std::make_shared<std::string>();
     auto* revoke = token->add_subcommand("revoke", "end a token")->fallthrough();
     revoke->add_option("token", *id, "id of the token (tok_…)")->required();
-    revoke->callback([&chosen, id] {
-        chosen = [id](Context& c) { return revoke_token(c, *id); };
-    });
+    revoke->callback([&chosen, id] { chosen = [id](Context& c) { return revoke_token(c, *id); }; });
 }
 
 }  // namespace gf::cli

@@ -37,7 +37,8 @@ int terminal_columns() {
     return 100;
 }
 
-/// Off while it lives, as far as the terminal allows; Ctrl-C during it must not leave a terminal that shows nothing.
+/// Off while it lives, as far as the terminal allows; Ctrl-C during it must not leave a terminal that shows
+/// nothing.
 class NoEcho {
  public:
     NoEcho() {

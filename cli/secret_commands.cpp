@@ -1,5 +1,5 @@
-// secret set, list, rm. A value comes by standard input or by a prompt without echo and is never printed: a command line can
-// be read by every user of the machine, and a terminal by whoever looks over a shoulder.
+// secret set, list, rm. A value comes by standard input or by a prompt without echo and is never printed: a
+// command line can be read by every user of the machine, and a terminal by whoever looks over a shoulder.
 #include <fmt/core.h>
 #include <fmt/ostream.h>
 
@@ -27,15 +27,22 @@ std::optional<std::string> typed_value(Context& context, const std::string& name
 }
 
 int set_secret(Context& context, const std::string& name) {
-    const auto usage = [&](std::string text) { return report(context, {.exit_code = kExitUsage, .text = std::move(text)}); };
+    const auto usage = [&](std::string text) {
+        return report(context, {.exit_code = kExitUsage, .text = std::move(text)});
+    };
     // What is no name is not repeated: it may be the value.
-    if (!is_secret_name(name)) return usage(fmt::format("the name of a secret is {}; its value is read from standard input", kSecretNameRule));
+    if (!is_secret_name(name))
+        return usage(fmt::format("the name of a secret is {}; its value is read from standard input",
+                                 kSecretNameRule));
     auto value = typed_value(context, name);
     if (!value) return usage("no value was typed");
     // Files and `echo` end with a line end that is no part of a token; a value that needs one is rare.
     while (value->ends_with('\n') || value->ends_with('\r')) value->pop_back();
     if (!is_secret_value(*value))
-        return usage(fmt::format("the value is read from standard input: 1 to {} bytes of UTF-8 without NUL (base64 for anything else)", kSecretBytesMax));
+        return usage(
+            fmt::format("the value is read from standard input: 1 to {} bytes of UTF-8 without NUL (base64 "
+                        "for anything else)",
+                        kSecretBytesMax));
     const Call call{.method = "PUT",
                     .path = path_of({"v1", "secrets", name}),
                     .body = json{{"value", *value}}.dump(),
@@ -63,7 +70,8 @@ int list_secrets(Context& context) {
 }
 
 int remove_secret(Context& context, const std::string& name) {
-    auto answer = context.client.send_json(Call{.method = "DELETE", .path = path_of({"v1", "secrets", name})});
+    auto answer =
+        context.client.send_json(Call{.method = "DELETE", .path = path_of({"v1", "secrets", name})});
     if (!answer) return report(context, answer.error());
     if (context.json) return print_json(context, *answer);
     fmt::print(context.env.out, "{} is removed\n", shown(name));
@@ -76,12 +84,15 @@ void add_secret_commands(CLI::App& app, Action& chosen) {
     auto* secret = app.add_subcommand("secret", "secrets that jobs may name")->fallthrough();
     secret->require_subcommand(1);
     auto name = std::make_shared<std::string>();
-    auto* set = secret->add_subcommand("set", "store one; its value is read from standard input, or asked for without echo")->fallthrough();
+    auto* set = secret
+                    ->add_subcommand(
+                        "set", "store one; its value is read from standard input, or asked for without echo")
+                    ->fallthrough();
     set->add_option("name", *name, "its name, such as HF_TOKEN")->required();
     set->callback([&chosen, name] { chosen = [name](Context& c) { return set_secret(c, *name); }; });
-    secret->add_subcommand("list", "names of secrets, never their values")->fallthrough()->callback([&chosen] {
-        chosen = list_secrets;
-    });
+    secret->add_subcommand("list", "names of secrets, never their values")
+        ->fallthrough()
+        ->callback([&chosen] { chosen = list_secrets; });
     auto* remove = secret->add_subcommand("rm", "forget one")->alias("remove")->fallthrough();
     remove->add_option("name", *name, "its name")->required();
     remove->callback([&chosen, name] { chosen = [name](Context& c) { return remove_secret(c, *name); }; });

@@ -62,7 +62,8 @@ void read_image(Walk& walk, const Node& node, JobDraft& draft) {
         walk.wrong(node, "an image such as ghcr.io/owner/name:tag");
 }
 
-/// The name of a secret. What is none is not shown in the error: it may be a token or a password in the wrong place.
+/// The name of a secret. What is none is not shown in the error: it may be a token or a password in the wrong
+/// place.
 std::optional<std::string> secret_name(Walk& walk, const Node& node) {
     if (node.kind == Node::Kind::scalar && is_secret_name(node.text)) return node.text;
     walk.error(node, ErrorKind::invalid,

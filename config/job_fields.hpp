@@ -18,7 +18,8 @@ struct JobDraft {
     const Node* gpus{nullptr};  // keys that exclude each other, for the checks across keys
     const Node* cpu_only{nullptr};
     const Node* image_auth{nullptr};
-    std::vector<std::pair<Place, std::string>> secret_places;  // of spec.secrets, in its order, with the field's path
+    std::vector<std::pair<Place, std::string>>
+        secret_places;  // of spec.secrets, in its order, with the field's path
     bool has_run{false};
 };
 using JobField = Field<JobDraft>;
