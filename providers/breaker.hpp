@@ -1,6 +1,7 @@
-// A circuit breaker: after some calls in a row that brought no answer, or 5xx, a provider is left alone for a while instead of
-// being asked by every thread until its time-out. Then one call is let through; its answer closes the breaker or keeps it open
-// for twice as long. Pure state: the caller passes the time. Destroys are never shown to it, see Pacer.
+// A circuit breaker: after some calls in a row that brought no answer, or 5xx, a provider is left alone for a
+// while instead of being asked by every thread until its time-out. Then one call is let through; its answer
+// closes the breaker or keeps it open for twice as long. Pure state: the caller passes the time. Destroys are
+// never shown to it, see Pacer.
 #pragma once
 #include <optional>
 
@@ -10,7 +11,7 @@
 namespace gf {
 
 struct BreakerRules {
-    int failures{5};                // in a row; 0 = no breaker
+    int failures{5};  // in a row; 0 = no breaker
     Millis open_first{Seconds{30}};
     Millis open_max{Seconds{300}};
     Millis trial_max{Seconds{120}};  // a trial that reports nothing for so long is given up, and another goes

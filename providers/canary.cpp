@@ -7,17 +7,17 @@
 namespace gf {
 namespace {
 
-constexpr int kRowsNew = 3;    // rows that settle a shape that was never seen right
-constexpr int kRowsKnown = 2;  // and one that was
+constexpr int kRowsNew = 3;              // rows that settle a shape that was never seen right
+constexpr int kRowsKnown = 2;            // and one that was
 constexpr std::size_t kKindsMax = 4096;  // remembered kinds of offers; a market has some hundred
 
-// Memory of one GPU, from the smallest slice that is sold to twice the largest card. Narrower than a factor of 1024, so a
-// figure makes sense in one unit only.
+// Memory of one GPU, from the smallest slice that is sold to twice the largest card. Narrower than a factor
+// of 1024, so a figure makes sense in one unit only.
 constexpr double kMemoryMin = 0.75 * static_cast<double>(kGiB);
 constexpr double kMemoryMax = 640.0 * static_cast<double>(kGiB);
 
-// Micro-dollars per GiB and hour. Bids of a cent for 24 GiB were seen (400), a hyperscaler's list price of an H100 is 150,000. Prices
-// divided by 100 are therefore told by what was seen before alone.
+// Micro-dollars per GiB and hour. Bids of a cent for 24 GiB were seen (400), a hyperscaler's list price of an
+// H100 is 150,000. Prices divided by 100 are therefore told by what was seen before alone.
 constexpr std::int64_t kPerGibMin = 200;
 constexpr std::int64_t kPerGibMax = 500'000;
 // A slip of cents and dollars is a factor of 100; no market moves by half of that between two looks.
@@ -71,24 +71,28 @@ std::vector<Drift> ShapeWatch::look(const Shapes& shapes) {
             if (!known) known_.emplace(field.rule.path);
         } else if (field.wrong >= enough) {
             out.push_back({.what = "type_changed",
-                           .detail = fmt::format("{}: `{}` is documented as {}, came as {} in all of {} rows", what_,
-                                                 field.rule.path, kind_name(field.rule.kind), field.found, field.wrong)});
+                           .detail = fmt::format("{}: `{}` is documented as {}, came as {} in all of {} rows",
+                                                 what_, field.rule.path, kind_name(field.rule.kind),
+                                                 field.found, field.wrong)});
         } else if (field.rule.required && field.wrong == 0 && field.missing >= enough) {
-            out.push_back({.what = "field_missing", .detail = fmt::format("{}: none of {} rows has `{}`", what_,
-                                                                          shapes.rows, field.rule.path)});
+            out.push_back(
+                {.what = "field_missing",
+                 .detail = fmt::format("{}: none of {} rows has `{}`", what_, shapes.rows, field.rule.path)});
         }
     }
     return out;
 }
 
-std::optional<Drift> missing_pages(std::string_view what, std::optional<std::int64_t> total, std::size_t rows) {
+std::optional<Drift> missing_pages(std::string_view what, std::optional<std::int64_t> total,
+                                   std::size_t rows) {
     if (!total || *total <= static_cast<std::int64_t>(rows)) return std::nullopt;
-    return Drift{.what = "page_token_missing",
-                 .detail = fmt::format("{}: {} of {} rows came, and no token for the rest", what, rows, *total)};
+    return Drift{
+        .what = "page_token_missing",
+        .detail = fmt::format("{}: {} of {} rows came, and no token for the rest", what, rows, *total)};
 }
 
-MemoryReading read_gpu_memory(double figure, std::int64_t documented, std::string_view provider, std::string_view name,
-                              const GpuLookup& lookup) {
+MemoryReading read_gpu_memory(double figure, std::int64_t documented, std::string_view provider,
+                              std::string_view name, const GpuLookup& lookup) {
     if (!(figure > 0)) return {};
     const auto sensible = [&](std::int64_t unit) {
         const auto bytes = figure * static_cast<double>(unit);
@@ -105,11 +109,13 @@ MemoryReading read_gpu_memory(double figure, std::int64_t documented, std::strin
 
 void OfferCanary::look(OfferList& list) {
     const auto odd = std::ranges::count(list.rejected, kMemoryUnit, &RejectedOffer::reason);
-    const auto told = std::ranges::count_if(list.offers, [](const Offer& o) { return o.gpu.memory.has_value(); });
+    const auto told =
+        std::ranges::count_if(list.offers, [](const Offer& o) { return o.gpu.memory.has_value(); });
     if (odd > 0 && odd >= told)
         list.drift.push_back(
             {.what = "memory_unit",
-             .detail = fmt::format("{} of {} offers have a GPU memory that makes sense in no unit", odd, odd + told)});
+             .detail = fmt::format("{} of {} offers have a GPU memory that makes sense in no unit", odd,
+                                   odd + told)});
 
     struct Kind {
         std::vector<std::int64_t> per_gpu;
@@ -117,18 +123,20 @@ void OfferCanary::look(OfferList& list) {
     std::map<std::string, Kind> kinds;
     std::vector<std::int64_t> per_gib;
     std::set<std::string> names;
-    bool listed = true;  // prices of the provider's own list; where hosts set theirs, some park a card at a price nobody pays
+    bool listed = true;  // prices of the provider's own list; where hosts set theirs, some park a card at a
+                         // price nobody pays
     for (const auto& o : list.offers) {
         if (o.gpu_count < 1 || o.gpu_rate.micros <= 0) continue;
         const auto each = o.gpu_rate.micros / o.gpu_count;
-        kinds[fmt::format("{}/{}/{}/{}/{}", o.gpu.provider_name, o.gpu.memory ? o.gpu.memory->count / kGiB : 0, o.gpu_share,
-                          o.cloud, o.spot)]
+        kinds[fmt::format("{}/{}/{}/{}/{}", o.gpu.provider_name,
+                          o.gpu.memory ? o.gpu.memory->count / kGiB : 0, o.gpu_share, o.cloud, o.spot)]
             .per_gpu.push_back(each);
         listed = listed && !o.exclusive;
         if (!o.gpu.memory || o.gpu.memory->count <= 0) continue;
         names.insert(o.gpu.provider_name);
-        per_gib.push_back(static_cast<std::int64_t>(static_cast<double>(each) / static_cast<double>(o.gpu.memory->count) *
-                                                    static_cast<double>(kGiB)));
+        per_gib.push_back(
+            static_cast<std::int64_t>(static_cast<double>(each) / static_cast<double>(o.gpu.memory->count) *
+                                      static_cast<double>(kGiB)));
     }
     if (kinds.empty()) return;
 
@@ -137,11 +145,12 @@ void OfferCanary::look(OfferList& list) {
         const auto middle = median(per_gib);
         plausible = middle >= kPerGibMin && middle <= kPerGibMax;
         if (!plausible)
-            list.drift.push_back({.what = "price_unit",
-                                  .detail = fmt::format("an hour of one GiB of GPU memory costs ${} in the middle of {} "
-                                                        "offers: between ${} and ${} was expected",
-                                                        dollars(middle), per_gib.size(), dollars(kPerGibMin),
-                                                        dollars(kPerGibMax))});
+            list.drift.push_back(
+                {.what = "price_unit",
+                 .detail =
+                     fmt::format("an hour of one GiB of GPU memory costs ${} in the middle of {} "
+                                 "offers: between ${} and ${} was expected",
+                                 dollars(middle), per_gib.size(), dollars(kPerGibMin), dollars(kPerGibMax))});
     }
     const std::lock_guard lock(mutex_);
     std::vector<std::int64_t> up;
@@ -162,9 +171,10 @@ void OfferCanary::look(OfferList& list) {
             plausible = false;
             list.drift.push_back(
                 {.what = "price_unit",
-                 .detail = rise >= kJump
-                               ? fmt::format("{} kinds of offers cost about {} times what they did", up.size(), rise)
-                               : fmt::format("{} kinds of offers cost about 1/{} of what they did", up.size(), fall)});
+                 .detail = rise >= kJump ? fmt::format("{} kinds of offers cost about {} times what they did",
+                                                       up.size(), rise)
+                                         : fmt::format("{} kinds of offers cost about 1/{} of what they did",
+                                                       up.size(), fall)});
         }
     }
     // What is off is not learnt: when the answers are whole again, they are compared with what was whole.

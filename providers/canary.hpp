@@ -1,13 +1,14 @@
-// The drift canary: tells when a provider's answers no longer look as documented, or their figures are in another unit.
-// Every adapter shows it what came; what it finds goes into OfferList::drift and Listing::drift, and the core stops launching
-// there. One odd row is never drift (it is refused for itself): drift is what all rows say, or most of them. No IO, no clock.
+// The drift canary: tells when a provider's answers no longer look as documented, or their figures are in
+// another unit. Every adapter shows it what came; what it finds goes into OfferList::drift and
+// Listing::drift, and the core stops launching there. One odd row is never drift (it is refused for itself):
+// drift is what all rows say, or most of them. No IO, no clock.
 //
-//   client.cpp   count_shapes(rows, kFields) (providers/json_reading.hpp) -> Shapes, carried in the reply
-//   mapping.cpp  read_gpu_memory(...) for the memory of a card, RejectedOffer{.reason = kMemoryUnit} where it cannot be settled
-//   adapter.cpp  ShapeWatch::look and OfferCanary::look at the end of `offers` and `list`
+//   client   count_shapes(rows, rules) (providers/json_reading.hpp) makes `Shapes`, carried in the reply
+//   mapping  read_gpu_memory for the memory of a card; RejectedOffer{.reason = kMemoryUnit} where unsettled
+//   adapter  ShapeWatch::look and OfferCanary::look at the end of `offers` and `list`
 //
-// Thread-safe. What a watch remembers lives as long as the process: a unit that really changed for good, and that is
-// plausible in both readings, stops launching until somebody has looked and restarts the daemon.
+// Thread-safe. What a watch remembers lives as long as the process: a unit that really changed for good, and
+// that is plausible in both readings, stops launching until somebody has looked and restarts the daemon.
 #pragma once
 #include <map>
 #include <mutex>
@@ -28,13 +29,13 @@ enum class FieldKind : std::uint8_t { number, text, boolean, list, object };
 struct FieldRule {
     std::string_view path;  // "price.secure": a field of a field
     FieldKind kind{FieldKind::text};
-    bool required{false};   // some row of any answer has it
+    bool required{false};  // some row of any answer has it
 };
 
 struct FieldCount {
     FieldRule rule;
     int right{0};
-    int wrong{0};    // of another type; a figure in quotes is one
+    int wrong{0};  // of another type; a figure in quotes is one
     int missing{0};
     std::string found;  // what came instead, first seen: "string"
 };
@@ -53,8 +54,8 @@ class ShapeWatch {
  public:
     /// `what` is named in the findings: "the GPU catalog".
     explicit ShapeWatch(std::string what) : what_(std::move(what)) {}
-    /// "type_changed": no row has the field in its type, three rows (two, once it was seen right) have it in another.
-    /// "field_missing": no row has a required field, of as many rows. Fewer rows say nothing.
+    /// "type_changed": no row has the field in its type, three rows (two, once it was seen right) have it in
+    /// another. "field_missing": no row has a required field, of as many rows. Fewer rows say nothing.
     std::vector<Drift> look(const Shapes& shapes);
 
  private:
@@ -63,8 +64,8 @@ class ShapeWatch {
     std::set<std::string, std::less<>> known_;
 };
 
-/// "page_token_missing": fewer rows came than the answer itself counts, and nothing says where the rest is. In a listing of
-/// machines this is an error (its completeness is in doubt), never drift beside a short list.
+/// "page_token_missing": fewer rows came than the answer itself counts, and nothing says where the rest is.
+/// In a listing of machines this is an error (its completeness is in doubt), never drift beside a short list.
 [[nodiscard]] std::optional<Drift> missing_pages(std::string_view what, std::optional<std::int64_t> total,
                                                  std::size_t rows);
 
@@ -76,22 +77,24 @@ struct MemoryReading {
     bool unsettled{false};
 };
 
-/// The memory of one GPU from a figure that is documented in units of `documented` bytes (kGiB, kMiB). A figure that makes no
-/// sense so (24564 GiB, 24 MiB) is read in bytes, KiB, MiB or GiB where the table of cards knows a card of that name with
-/// that memory; else it is unsettled. Figures of 0 and below are not told.
+/// The memory of one GPU from a figure that is documented in units of `documented` bytes (kGiB, kMiB). A
+/// figure that makes no sense so (24564 GiB, 24 MiB) is read in bytes, KiB, MiB or GiB where the table of
+/// cards knows a card of that name with that memory; else it is unsettled. Figures of 0 and below are not
+/// told.
 [[nodiscard]] MemoryReading read_gpu_memory(double figure, std::int64_t documented, std::string_view provider,
                                             std::string_view name, const GpuLookup& lookup);
 
 /// Looks at a whole market answer and appends what it finds to `list.drift`.
-///   "price_unit"   the prices are about a hundred times what they were, or a hundredth, or what no card ever cost
-///   "memory_unit"  half of the rows or more have a memory that cannot be settled
+///   "price_unit"   the prices are about a hundred times what they were, or a hundredth, or what no card ever
+///   cost "memory_unit"  half of the rows or more have a memory that cannot be settled
 class OfferCanary {
  public:
     void look(OfferList& list);
 
  private:
-    std::mutex mutex_;                            // guards seen_
-    std::map<std::string, std::int64_t> seen_;    // kind of offer -> its median price per GPU, micro-dollars per hour
+    std::mutex mutex_;  // guards seen_
+    std::map<std::string, std::int64_t>
+        seen_;  // kind of offer -> its median price per GPU, micro-dollars per hour
 };
 
 }  // namespace gf

@@ -1,5 +1,6 @@
-// The calls that only GraphQL has: the balance, and the legacy market of interruptible pods. Execution errors come with HTTP 200.
-// Values stand in the text of the query as JSON literals, which GraphQL's are a superset of; the key is a bearer, never in the URL.
+// The calls that only GraphQL has: the balance, and the legacy market of interruptible pods. Execution errors
+// come with HTTP 200. Values stand in the text of the query as JSON literals, which GraphQL's are a superset
+// of; the key is a bearer, never in the URL.
 #include <fmt/format.h>
 
 #include "providers/json_reading.hpp"
@@ -49,9 +50,10 @@ SpotType read_spot_type(const json& value, bool secure, const std::string& path)
 
 Client::Exchange Client::graphql(std::string_view endpoint, const std::string& query, bool once,
                                  std::span<const Secret> secrets) {
-    return call(endpoint,
-                {.method = "POST", .url = settings_.graphql_url, .body = json{{"query", query}}.dump(), .once = once},
-                secrets);
+    return call(
+        endpoint,
+        {.method = "POST", .url = settings_.graphql_url, .body = json{{"query", query}}.dump(), .once = once},
+        secrets);
 }
 
 Reply<std::string> Client::balance() {
@@ -85,11 +87,12 @@ Reply<Account> Client::account() {
 
 Reply<std::vector<SpotType>> Client::spot_types(const std::string& cloud, int count) {
     const bool secure = cloud == "SECURE";
-    auto [answer, text] = graphql(
-        "spot_search",
-        fmt::format("query {{ gpuTypes {{ id memoryInGb secureCloud communityCloud lowestPrice(input: {{gpuCount: {}, "
-                    "secureCloud: {}}}) {{ minimumBidPrice stockStatus availableGpuCounts }} }} }}",
-                    count, secure));
+    auto [answer, text] =
+        graphql("spot_search",
+                fmt::format("query {{ gpuTypes {{ id memoryInGb secureCloud communityCloud "
+                            "lowestPrice(input: {{gpuCount: {}, "
+                            "secureCloud: {}}}) {{ minimumBidPrice stockStatus availableGpuCounts }} }} }}",
+                            count, secure));
     Reply<std::vector<SpotType>> reply{.answer = std::move(answer), .value = {}};
     if (!reply.answer.success() || reply.answer.shape != Shape::object) return reply;
     const auto body = parse_json(text);
@@ -107,12 +110,15 @@ Reply<std::vector<SpotType>> Client::spot_types(const std::string& cloud, int co
 Reply<Pod> Client::rent_spot(const CreateRequest& request, std::span<const Secret> secrets) {
     std::string env;
     for (const auto& [name, value] : request.env)
-        env += fmt::format("{}{{key: {}, value: {}}}", env.empty() ? "" : ", ", literal(name), literal(value));
+        env +=
+            fmt::format("{}{{key: {}, value: {}}}", env.empty() ? "" : ", ", literal(name), literal(value));
     std::string ports;
     for (const auto& port : request.ports) ports += (ports.empty() ? "" : ",") + port;
     const auto query = fmt::format(
-        "mutation {{ podRentInterruptable(input: {{bidPerGpu: {}, cloudType: {}, gpuCount: {}, gpuTypeId: {}, name: {}, "
-        "imageName: {}, dockerArgs: {}, ports: {}, volumeInGb: 0, containerDiskInGb: {}, startSsh: {}, env: [{}]{}}}) "
+        "mutation {{ podRentInterruptable(input: {{bidPerGpu: {}, cloudType: {}, gpuCount: {}, gpuTypeId: "
+        "{}, name: {}, "
+        "imageName: {}, dockerArgs: {}, ports: {}, volumeInGb: 0, containerDiskInGb: {}, startSsh: {}, env: "
+        "[{}]{}}}) "
         "{{ id costPerHr }} }}",
         dollars_text(request.bid_micros_per_gpu), request.cloud, request.gpu_count, literal(request.gpu_id),
         literal(request.name), literal(request.image), literal(request.args), literal(ports), request.disk_gb,

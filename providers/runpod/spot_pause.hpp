@@ -1,6 +1,7 @@
-// When the legacy spot market is left alone. Its mutation is being removed; in some weeks every create was answered with "no
-// instances". Whoever goes on trying never gets a machine, so after some failures in a row spot is not offered for a while, and
-// jobs go on-demand. Pure state: the caller passes the time and guards it.
+// When the legacy spot market is left alone. Its mutation is being removed; in some weeks every create was
+// answered with "no instances". Whoever goes on trying never gets a machine, so after some failures in a row
+// spot is not offered for a while, and jobs go on-demand. Pure state: the caller passes the time and guards
+// it.
 #pragma once
 #include <algorithm>
 #include <optional>

@@ -20,7 +20,11 @@ constexpr auto kRules = std::to_array<FieldRule>({
 });
 
 json row(json changes = json::object()) {
-    json out{{"id", "a"}, {"memory", 24}, {"price", {{"secure", 0.69}}}, {"dataCenters", json::array()}, {"sold", true}};
+    json out{{"id", "a"},
+             {"memory", 24},
+             {"price", {{"secure", 0.69}}},
+             {"dataCenters", json::array()},
+             {"sold", true}};
     out.merge_patch(changes);
     return out;
 }
@@ -47,7 +51,8 @@ std::optional<std::string> table(std::string_view, std::string_view name, std::o
     return gib > 22 && gib < 26 ? std::optional<std::string>(name) : std::nullopt;
 }
 
-Offer offer(const std::string& gpu, double dollars_per_gpu, int count = 1, std::optional<Bytes> memory = Bytes{24 * kGiB}) {
+Offer offer(const std::string& gpu, double dollars_per_gpu, int count = 1,
+            std::optional<Bytes> memory = Bytes{24 * kGiB}) {
     Offer o;
     o.gpu.provider_name = gpu;
     o.gpu.memory = memory;
@@ -58,8 +63,8 @@ Offer offer(const std::string& gpu, double dollars_per_gpu, int count = 1, std::
 
 OfferList market(double factor) {
     OfferList list;
-    list.offers = {offer("RTX 4090", 0.69 * factor), offer("RTX 4090", 0.69 * factor, 2), offer("RTX 3090", 0.22 * factor),
-                   offer("H100", 2.79 * factor, 1, Bytes{80 * kGiB})};
+    list.offers = {offer("RTX 4090", 0.69 * factor), offer("RTX 4090", 0.69 * factor, 2),
+                   offer("RTX 3090", 0.22 * factor), offer("H100", 2.79 * factor, 1, Bytes{80 * kGiB})};
     return list;
 }
 
@@ -99,8 +104,10 @@ TEST_CASE("a shape is drift when no row has it as documented") {
 TEST_CASE("what was right before is drift sooner, and heals") {
     ShapeWatch watch("the test");
     CHECK(watch.look(count_shapes(rows(1, json::object()), kRules)).empty());
-    CHECK(words(watch.look(count_shapes(rows(2, {{"memory", "24"}}), kRules))) == std::vector<std::string>{"type_changed"});
-    CHECK(watch.look(count_shapes(rows(1, {{"memory", "24"}}), kRules)).empty());  // one row is refused for itself
+    CHECK(words(watch.look(count_shapes(rows(2, {{"memory", "24"}}), kRules))) ==
+          std::vector<std::string>{"type_changed"});
+    CHECK(watch.look(count_shapes(rows(1, {{"memory", "24"}}), kRules))
+              .empty());  // one row is refused for itself
     CHECK(watch.look(count_shapes(rows(2, json::object()), kRules)).empty());
 }
 
@@ -136,15 +143,15 @@ TEST_CASE("the memory of a card is settled where the table of cards can settle i
         bool unsettled;
     } figures[] = {
         {24, kGiB, "RTX 4090", 24.0, false},
-        {24564, kGiB, "RTX 4090", 24564.0 / 1024, false},        // MB for GB
-        {24, kMiB, "RTX 4090", 24.0, false},                     // GB for MB
+        {24564, kGiB, "RTX 4090", 24564.0 / 1024, false},  // MB for GB
+        {24, kMiB, "RTX 4090", 24.0, false},               // GB for MB
         {24564, kMiB, "RTX 4090", 24564.0 / 1024, false},
         {25757220864.0, kMiB, "RTX 4090", 25757220864.0 / 1073741824, false},  // bytes
         {25153536, kMiB, "RTX 4090", 25153536.0 / 1048576, false},             // KiB
-        {48, kGiB, "RTX 4090", 48.0, false},       // makes sense as it is: a card that the table does not know
-        {141, kGiB, "new card", 141.0, false},     // so does an unknown name
-        {144384, kGiB, "new card", {}, true},      // an unknown name in another unit is settled by nobody
-        {81920, kGiB, "RTX 4090", {}, true},       // 80 GiB is no 4090
+        {48, kGiB, "RTX 4090", 48.0, false},    // makes sense as it is: a card that the table does not know
+        {141, kGiB, "new card", 141.0, false},  // so does an unknown name
+        {144384, kGiB, "new card", {}, true},   // an unknown name in another unit is settled by nobody
+        {81920, kGiB, "RTX 4090", {}, true},    // 80 GiB is no 4090
         {24e12, kMiB, "RTX 4090", {}, true},
         {0, kMiB, "RTX 4090", {}, false},
         {-5, kGiB, "RTX 4090", {}, false},
@@ -156,7 +163,8 @@ TEST_CASE("the memory of a card is settled where the table of cards can settle i
         CHECK(reading.unsettled == f.unsettled);
         REQUIRE(reading.memory.has_value() == f.gib.has_value());
         if (f.gib)
-            CHECK(static_cast<double>(reading.memory->count) / static_cast<double>(kGiB) == doctest::Approx(*f.gib));
+            CHECK(static_cast<double>(reading.memory->count) / static_cast<double>(kGiB) ==
+                  doctest::Approx(*f.gib));
     }
 }
 
@@ -166,8 +174,10 @@ TEST_CASE("cents for dollars are told from a market that moves") {
         double factor;
         Words drift;
     };
-    const Row first[] = {{1, {}}, {0.2, {}}, {4, {}}, {100, {"price_unit"}}, {0.01, {}}, {0.001, {"price_unit"}}};
-    const Row later[] = {{1, {}}, {0.2, {}}, {4, {}}, {100, {"price_unit"}}, {0.01, {"price_unit"}}, {0.001, {"price_unit"}}};
+    const Row first[] = {
+        {1, {}}, {0.2, {}}, {4, {}}, {100, {"price_unit"}}, {0.01, {}}, {0.001, {"price_unit"}}};
+    const Row later[] = {
+        {1, {}}, {0.2, {}}, {4, {}}, {100, {"price_unit"}}, {0.01, {"price_unit"}}, {0.001, {"price_unit"}}};
     for (const auto& one : first) {  // by what cards cost at all
         CAPTURE(one.factor);
         OfferCanary canary;

@@ -46,8 +46,8 @@ struct Container {
                                .c_str());
     }
     [[nodiscard]] bool comes(const std::string& name) const {
-        for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds{30}; std::chrono::steady_clock::now() < end;
-             ::usleep(2'000))
+        for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds{30};
+             std::chrono::steady_clock::now() < end; ::usleep(2'000))
             if (fs::exists(home() / name)) return true;
         return fs::exists(home() / name);
     }
@@ -68,7 +68,8 @@ TEST_CASE("a container with a key gets an sshd, runs its script, and stays up af
     CHECK(fs::exists(c.home() / "ran"));
     CHECK(whole(c.home() / "sleep.called") == "2147483647\n");
     CHECK(whole(c.home() / ".ssh" / "authorized_keys") == "\n" + kPublicKey + "\n");
-    CHECK((fs::status(c.home() / ".ssh" / "authorized_keys").permissions() & fs::perms(077)) == fs::perms::none);
+    CHECK((fs::status(c.home() / ".ssh" / "authorized_keys").permissions() & fs::perms(077)) ==
+          fs::perms::none);
     CHECK((fs::status(c.home() / ".ssh").permissions() & fs::perms(077)) == fs::perms::none);
     REQUIRE(c.comes("sshd.called"));
     CHECK(whole(c.home() / "sshd.called").find("PasswordAuthentication=no") != std::string::npos);
@@ -77,7 +78,7 @@ TEST_CASE("a container with a key gets an sshd, runs its script, and stays up af
 
 TEST_CASE("keys that are none, or that would end the quotes, are not taken") {
     CHECK(is_plain_public_key(kPublicKey));
-    for (const std::string bad : {"", "ssh-ed25519", "AAAA ssh-ed25519", "ssh-ed25519 AAAA'; reboot '", "ssh-ed25519 AAAA\nssh-rsa B",
-                                  "ssh-ed25519 AAAA\"", "ssh-ed25519 \\AAAA"})
+    for (const std::string bad : {"", "ssh-ed25519", "AAAA ssh-ed25519", "ssh-ed25519 AAAA'; reboot '",
+                                  "ssh-ed25519 AAAA\nssh-rsa B", "ssh-ed25519 AAAA\"", "ssh-ed25519 \\AAAA"})
         CHECK(!is_plain_public_key(bad));
 }

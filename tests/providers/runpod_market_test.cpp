@@ -34,7 +34,8 @@ json spot_type(const std::string& id, const json& floor, const json& stock = "Me
             {"memoryInGb", 24},
             {"secureCloud", true},
             {"communityCloud", true},
-            {"lowestPrice", {{"minimumBidPrice", floor}, {"stockStatus", stock}, {"availableGpuCounts", {1, 2, 4}}}}};
+            {"lowestPrice",
+             {{"minimumBidPrice", floor}, {"stockStatus", stock}, {"availableGpuCounts", {1, 2, 4}}}}};
 }
 
 /// RunPod with the legacy market behind it, which the test answers for.
@@ -53,7 +54,8 @@ struct SpotBench {
             }
             return market;
         });
-        market = plain(200, json{{"data", {{"gpuTypes", {spot_type("NVIDIA GeForce RTX 4090", 0.35)}}}}}.dump());
+        market =
+            plain(200, json{{"data", {{"gpuTypes", {spot_type("NVIDIA GeForce RTX 4090", 0.35)}}}}}.dump());
         create = plain(200, R"({"data":{"podRentInterruptable":{"id":"spotpod0000001","costPerHr":0.385}}})");
     }
     Provider& provider() {
@@ -153,9 +155,10 @@ TEST_CASE("RunPod spot: floors per GPU become offers with a bid above them") {
 
 TEST_CASE("RunPod spot: trouble of the legacy market never takes the other one along") {
     SpotBench s;
-    for (const auto& sent : {plain(410, "Gone", "text/plain"), graphql_error(200, "no"), plain(503, ""), plain(200, "<html>"),
-                             plain(200, R"({"data":{"gpuTypes":null}})"), Sent{.delivery = Way::nothing},
-                             graphql_error(401, "no"), plain(429, "", "text/plain")}) {
+    for (const auto& sent :
+         {plain(410, "Gone", "text/plain"), graphql_error(200, "no"), plain(503, ""), plain(200, "<html>"),
+          plain(200, R"({"data":{"gpuTypes":null}})"), Sent{.delivery = Way::nothing},
+          graphql_error(401, "no"), plain(429, "", "text/plain")}) {
         CAPTURE(sent.status);
         s.market = sent;
         s.b.pass(std::chrono::hours{2});
@@ -209,12 +212,14 @@ TEST_CASE("RunPod spot: every answer to the mutation has its outcome") {
         {"A01 by code", graphql_error(200, "sold out", "SUPPLY_CONSTRAINT"), ErrorKind::no_capacity, false},
         {"no money", graphql_error(200, "x", "INSUFFICIENT_BALANCE"), ErrorKind::no_money, false},
         {"internal", graphql_error(200, "x", "INTERNAL_SERVER_ERROR"), ErrorKind::unknown_outcome, false},
-        {"null without a word", plain(200, R"({"data":{"podRentInterruptable":null}})"), ErrorKind::unknown_outcome, false},
-        {"the mutation is gone", graphql_error(400, "Cannot query field", "GRAPHQL_VALIDATION_FAILED"), ErrorKind::no_capacity,
-         true},
+        {"null without a word", plain(200, R"({"data":{"podRentInterruptable":null}})"),
+         ErrorKind::unknown_outcome, false},
+        {"the mutation is gone", graphql_error(400, "Cannot query field", "GRAPHQL_VALIDATION_FAILED"),
+         ErrorKind::no_capacity, true},
         {"GraphQL is gone", plain(410, "Gone", "text/plain"), ErrorKind::no_capacity, true},
         {"not for this key", graphql_error(403, "no"), ErrorKind::no_capacity, true},
-        {"403 of the edge", plain(403, "<html>Error 1010</html>", "text/html"), ErrorKind::unknown_outcome, false},
+        {"403 of the edge", plain(403, "<html>Error 1010</html>", "text/html"), ErrorKind::unknown_outcome,
+         false},
         {"429", plain(429, "{}"), ErrorKind::unknown_outcome, false},
         {"502", plain(502, "<html>", "text/html"), ErrorKind::unknown_outcome, false},
         {"cut", {.delivery = Way::nothing}, ErrorKind::unknown_outcome, false},
@@ -239,7 +244,9 @@ TEST_CASE("RunPod spot: every answer to the mutation has its outcome") {
     SpotBench s;
     const auto list = s.offers();
     REQUIRE(list);
-    s.create = plain(200, R"({"errors":[{"message":"late"}],"data":{"podRentInterruptable":{"id":"p1","costPerHr":"0.4"}}})");
+    s.create = plain(
+        200,
+        R"({"errors":[{"message":"late"}],"data":{"podRentInterruptable":{"id":"p1","costPerHr":"0.4"}}})");
     const auto out = s.provider().launch(gf::test::launch_request(list->offers.front(), 1));
     CHECK(out.id.get() == "p1");
     CHECK(out.error.has_value());
@@ -311,9 +318,15 @@ TEST_CASE("RunPod: a pod's name is put back where that does not cost its contain
 
 TEST_CASE("RunPod: the billing records are read whole or not at all") {
     RunpodBench b;
-    b.world.billing = {{{"startTime", "2026-11-30T09:00:00Z"}, {"endTime", "2026-11-30T10:00:00Z"}, {"podId", "k3v9"},
-                        {"totalAmount", 0.55}, {"gpuAmount", 0.54}, {"diskAmount", 0.01}},
-                       {{"startTime", "2026-11-30T10:00:00Z"}, {"endTime", "2026-11-30T11:00:00Z"}, {"podId", "k3v9"},
+    b.world.billing = {{{"startTime", "2026-11-30T09:00:00Z"},
+                        {"endTime", "2026-11-30T10:00:00Z"},
+                        {"podId", "k3v9"},
+                        {"totalAmount", 0.55},
+                        {"gpuAmount", 0.54},
+                        {"diskAmount", 0.01}},
+                       {{"startTime", "2026-11-30T10:00:00Z"},
+                        {"endTime", "2026-11-30T11:00:00Z"},
+                        {"podId", "k3v9"},
                         {"totalAmount", "0.5"}}};
     const auto from = *parse_rfc3339("2026-11-30T09:30:00Z");
     const auto charges = b.provider().charges(from, from + std::chrono::hours{2});
@@ -324,16 +337,24 @@ TEST_CASE("RunPod: the billing records are read whole or not at all") {
     CHECK(charges->at(0).from == parse_rfc3339("2026-11-30T09:00:00Z"));
     CHECK(charges->at(1).amount == Usd{500'000});
     const auto target = b.server.received().back().target;
-    CHECK(target == "/v2/billing/pods?startTime=2026-11-30T09%3A30%3A00Z&endTime=2026-11-30T11%3A30%3A00Z&bucketSize=hour");
+    CHECK(target ==
+          "/v2/billing/"
+          "pods?startTime=2026-11-30T09%3A30%3A00Z&endTime=2026-11-30T11%3A30%3A00Z&bucketSize=hour");
     const struct {
         const char* what;
         Sent sent;
         ErrorKind kind;
     } rows[] = {
         {"no records", plain(200, R"({"metadata":{}})"), ErrorKind::malformed},
-        {"fewer than it says", plain(200, R"({"records":[],"metadata":{"recordCount":3}})"), ErrorKind::malformed},
-        {"an amount that is none", plain(200, R"({"records":[{"podId":"a","startTime":"2026-11-30T09:00:00Z","endTime":"2026-11-30T10:00:00Z","totalAmount":"much"}]})"), ErrorKind::malformed},
-        {"a record without times", plain(200, R"({"records":[{"podId":"a","totalAmount":1}]})"), ErrorKind::malformed},
+        {"fewer than it says", plain(200, R"({"records":[],"metadata":{"recordCount":3}})"),
+         ErrorKind::malformed},
+        {"an amount that is none",
+         plain(
+             200,
+             R"({"records":[{"podId":"a","startTime":"2026-11-30T09:00:00Z","endTime":"2026-11-30T10:00:00Z","totalAmount":"much"}]})"),
+         ErrorKind::malformed},
+        {"a record without times", plain(200, R"({"records":[{"podId":"a","totalAmount":1}]})"),
+         ErrorKind::malformed},
         {"not for this key", problem(403, "access denied"), ErrorKind::auth},
         {"gone", plain(410, "Gone", "text/plain"), ErrorKind::api_retired},
         {"down", plain(503, ""), ErrorKind::unavailable},
@@ -357,7 +378,9 @@ TEST_CASE("RunPod: ssh is asked for only where it is wanted, and told only while
     CHECK(!body.contains("ports"));
     CHECK(!body["env"].contains("PUBLIC_KEY"));
     request.tag = MachineTag{"gf-testtest-00000000000000000000000002"};
-    request.ssh = SshSetup{.client_public = "ssh-ed25519 AAAAC3Nza gpuferry", .host_private = Secret("HOST-KEY"), .host_public = {}};
+    request.ssh = SshSetup{.client_public = "ssh-ed25519 AAAAC3Nza gpuferry",
+                           .host_private = Secret("HOST-KEY"),
+                           .host_public = {}};
     REQUIRE(!b.provider().launch(request).error);
     const auto raw = b.server.received().back().body;
     body = json::parse(raw);
@@ -385,7 +408,11 @@ TEST_CASE("RunPod: ssh is asked for only where it is wanted, and told only while
     };
     for (const auto& row : rows) {
         CAPTURE(row.what);
-        json pod{{"id", "abc"}, {"name", "x"}, {"status", "RUNNING"}, {"runtime", {{"uptime", 5}}}, {"dataCenterId", "EU-RO-1"}};
+        json pod{{"id", "abc"},
+                 {"name", "x"},
+                 {"status", "RUNNING"},
+                 {"runtime", {{"uptime", 5}}},
+                 {"dataCenterId", "EU-RO-1"}};
         pod.merge_patch(row.changes);
         b.script([&](const Received&) { return plain(200, pod.dump()); });
         const auto m = b.provider().read(ProviderMachineId{"abc"});
@@ -401,7 +428,8 @@ TEST_CASE("RunPod: tidying removes the logins of this installation that no pod u
     auto& world = s.b.world;
     auto request = gf::test::launch_request(s.b.some_offer(), 9);
     request.image = "registry.example.org/private:1";
-    request.registry = RegistryLogin{.server = "registry.example.org", .username = "bot", .password = Secret("pass_EXAMPLE_1")};
+    request.registry = RegistryLogin{
+        .server = "registry.example.org", .username = "bot", .password = Secret("pass_EXAMPLE_1")};
     REQUIRE(!s.provider().launch(request).error);
     REQUIRE(world.registries.size() == 1);
     const auto ours = world.registries[0];
@@ -419,7 +447,9 @@ TEST_CASE("RunPod: tidying removes the logins of this installation that no pod u
 
 TEST_CASE("RunPod: the checks say what is wrong and what to do") {
     const auto run = [](RunpodBench& b, const std::string& path, const Sent& sent) {
-        b.script([&b, path, sent](const Received& r) { return r.target.starts_with(path) ? sent : b.world.answer(r); });
+        b.script([&b, path, sent](const Received& r) {
+            return r.target.starts_with(path) ? sent : b.world.answer(r);
+        });
         return b.provider().check();
     };
     const struct {
@@ -431,14 +461,17 @@ TEST_CASE("RunPod: the checks say what is wrong and what to do") {
     } rows[] = {
         {"/v2/", problem(401, "missing bearer token"), "key", Finding::Level::failed, "RUNPOD_API_KEY"},
         {"/v2/pods", plain(410, "Gone", "text/plain"), "api", Finding::Level::failed, "api_url"},
-        {"/v2/pods", plain(403, "<html>Error 1010</html>", "text/html"), "listing", Finding::Level::failed, "1010"},
+        {"/v2/pods", plain(403, "<html>Error 1010</html>", "text/html"), "listing", Finding::Level::failed,
+         "1010"},
         {"/v2/billing", problem(403, "access denied"), "scope", Finding::Level::warning, "billing"},
         {"/v2/catalog", problem(403, "access denied"), "scope", Finding::Level::warning, "closed"},
         {"/v2/catalog", plain(200, R"({"gpus":null})"), "offers", Finding::Level::failed, "catalog"},
         {"/graphql", plain(410, ""), "money", Finding::Level::warning, "cannot be read"},
-        {"/graphql", plain(200, R"({"data":{"myself":{"clientBalance":-1.5}}})"), "money", Finding::Level::failed, "add funds"},
-        {"/graphql", plain(200, R"({"data":{"myself":{"clientBalance":50,"currentSpendPerHr":80,"spendLimit":80}}})"), "quota",
-         Finding::Level::failed, "at most"},
+        {"/graphql", plain(200, R"({"data":{"myself":{"clientBalance":-1.5}}})"), "money",
+         Finding::Level::failed, "add funds"},
+        {"/graphql",
+         plain(200, R"({"data":{"myself":{"clientBalance":50,"currentSpendPerHr":80,"spendLimit":80}}})"),
+         "quota", Finding::Level::failed, "at most"},
         {"/none", {}, "money", Finding::Level::ok, "$41.87"},
         {"/none", {}, "quota", Finding::Level::ok, "$0.69 of at most $80.00"},
         {"/none", {}, "offers", Finding::Level::ok, "2 kinds"},
@@ -456,7 +489,9 @@ TEST_CASE("RunPod: the checks say what is wrong and what to do") {
     }
 }
 
-TEST_CASE("RunPod: answers that changed their shape or unit are drift, the offers' units are settled where they can be") {
+TEST_CASE(
+    "RunPod: answers that changed their shape or unit are drift, the offers' units are settled where they "
+    "can be") {
     RunpodBench b;
     b.world.gpus = {runpod_gpu("a", 0.69), runpod_gpu("b", 0.25), runpod_gpu("c", 0.4)};
     REQUIRE(b.provider().offers({.gpu_counts = {1}}));
@@ -468,7 +503,8 @@ TEST_CASE("RunPod: answers that changed their shape or unit are drift, the offer
         return list->drift.empty() ? std::string() : list->drift.front().what;
     };
     CHECK(drift_of([](json&) {}).empty());
-    CHECK(drift_of([](json& gpu) { gpu["price"]["secure"] = gpu["price"]["secure"].get<double>() * 100; }) == "price_unit");
+    CHECK(drift_of([](json& gpu) { gpu["price"]["secure"] = gpu["price"]["secure"].get<double>() * 100; }) ==
+          "price_unit");
     CHECK(drift_of([](json& gpu) { gpu["memory"] = "24"; }) == "type_changed");
     CHECK(drift_of([](json& gpu) { gpu["dataCenters"] = json::object(); }) == "type_changed");
     CHECK(drift_of([](json& gpu) { gpu.erase("price"); }) == "field_missing");

@@ -31,7 +31,8 @@ const Finding* find(const std::vector<Finding>& all, std::string_view what) {
 
 TEST_CASE("Vast.ai: a label is put back, a bid is raised, at the server's pace") {
     VastBench b;
-    const auto id = ProviderMachineId{std::to_string(b.world.add("somebody typed this", {{"GPUFERRY_MACHINE", "gf-x"}}))};
+    const auto id =
+        ProviderMachineId{std::to_string(b.world.add("somebody typed this", {{"GPUFERRY_MACHINE", "gf-x"}}))};
     REQUIRE(b.provider().rename(id, "gf-x"));
     CHECK(b.server.received().back().target == "/api/v0/instances/" + id.get() + "/");
     CHECK(json::parse(b.server.received().back().body) == json{{"label", "gf-x"}});
@@ -54,19 +55,20 @@ TEST_CASE("Vast.ai: every answer to a change has its outcome") {
         ErrorKind label;
         ErrorKind bid;
     } rows[] = {
-        {"label too long", vast_error(400, "label_too_long", "Please limit label length to 1024 characters"), ErrorKind::refused,
-         ErrorKind::refused},
-        {"bid too low", vast_error(400, "invalid_args", "Please set a bid price >= 0.001."), ErrorKind::refused,
-         ErrorKind::refused},
-        {"no such instance", vast_error(404, "no_such_instance", "Instance 5 not found."), ErrorKind::not_found,
-         ErrorKind::not_found},
+        {"label too long", vast_error(400, "label_too_long", "Please limit label length to 1024 characters"),
+         ErrorKind::refused, ErrorKind::refused},
+        {"bid too low", vast_error(400, "invalid_args", "Please set a bid price >= 0.001."),
+         ErrorKind::refused, ErrorKind::refused},
+        {"no such instance", vast_error(404, "no_such_instance", "Instance 5 not found."),
+         ErrorKind::not_found, ErrorKind::not_found},
         {"A08 the key", vast_error(404, "auth_error", "Invalid user key"), ErrorKind::auth, ErrorKind::auth},
-        {"A09 429", plain(429, "API requests too frequent: endpoint threshold=5.5", "text/plain"), ErrorKind::rate_limited,
-         ErrorKind::rate_limited},
+        {"A09 429", plain(429, "API requests too frequent: endpoint threshold=5.5", "text/plain"),
+         ErrorKind::rate_limited, ErrorKind::rate_limited},
         {"gone", plain(410, "Gone", "text/plain"), ErrorKind::api_retired, ErrorKind::api_retired},
         {"502", plain(502, "Bad Gateway", "text/plain"), ErrorKind::unavailable, ErrorKind::unknown_outcome},
         {"cut", {.delivery = Way::nothing}, ErrorKind::unavailable, ErrorKind::unknown_outcome},
-        {"a page", plain(200, "<html></html>", "text/html"), ErrorKind::unavailable, ErrorKind::unknown_outcome},
+        {"a page", plain(200, "<html></html>", "text/html"), ErrorKind::unavailable,
+         ErrorKind::unknown_outcome},
         {"queued or not", vast_error(200, "", "hm"), ErrorKind::unavailable, ErrorKind::unknown_outcome},
     };
     for (const auto& row : rows) {
@@ -87,10 +89,14 @@ TEST_CASE("Vast.ai: charges are read over all pages, by instance and by label") 
     b.world.charges_page = 2;
     const std::int64_t day = 1'764'460'800;
     for (int i = 0; i < 5; ++i)
-        b.world.charges.push_back({{"start", day + 3600 * i}, {"end", day + 3600 * (i + 1)}, {"type", "instance"},
-                                   {"source", fmt::format("instance-2488015{}", i)}, {"amount", 0.25 + i},
+        b.world.charges.push_back({{"start", day + 3600 * i},
+                                   {"end", day + 3600 * (i + 1)},
+                                   {"type", "instance"},
+                                   {"source", fmt::format("instance-2488015{}", i)},
+                                   {"amount", 0.25 + i},
                                    {"metadata", {{"label", fmt::format("gf-{}", i)}}}});
-    b.world.charges.push_back({{"start", day}, {"end", day + 60}, {"source", "something else"}, {"amount", "1.5"}});
+    b.world.charges.push_back(
+        {{"start", day}, {"end", day + 60}, {"source", "something else"}, {"amount", "1.5"}});
     const auto from = instant_of(day * 1000) + std::chrono::minutes{90};
     const auto charges = b.provider().charges(from, from + std::chrono::hours{2});
     REQUIRE_MESSAGE(charges, (charges ? "" : charges.error().message));
@@ -101,8 +107,9 @@ TEST_CASE("Vast.ai: charges are read over all pages, by instance and by label") 
     CHECK(charges->front().amount == Usd{1'250'000});
     CHECK(charges->front().from == instant_of((day + 3600) * 1000));
     const auto target = b.server.received().front().target;
-    CHECK(target.find(gf::url_encoded(fmt::format(R"({{"day":{{"gte":{},"lte":{}}},"type":{{"in":["instance"]}}}})", day,
-                                                  day + 86'399))) != std::string::npos);
+    CHECK(target.find(gf::url_encoded(fmt::format(
+              R"({{"day":{{"gte":{},"lte":{}}},"type":{{"in":["instance"]}}}})", day, day + 86'399))) !=
+          std::string::npos);
     CHECK(b.server.count("GET", "/api/v0/charges/") == 3);
     const auto all = b.provider().charges(instant_of(day * 1000), instant_of((day + 86'400) * 1000));
     REQUIRE(all);
@@ -115,9 +122,13 @@ TEST_CASE("Vast.ai: charges are read over all pages, by instance and by label") 
         ErrorKind kind;
     } rows[] = {
         {"no rows", plain(200, R"({"success":true})"), ErrorKind::malformed},
-        {"more, but no token", plain(200, R"({"success":true,"total":9,"results":[],"next_token":null})"), ErrorKind::malformed},
-        {"the same token for ever", plain(200, R"({"success":true,"results":[],"next_token":"a"})"), ErrorKind::malformed},
-        {"no amount", plain(200, R"({"results":[{"start":1764460800,"end":1764460900,"source":"instance-1"}]})"), ErrorKind::malformed},
+        {"more, but no token", plain(200, R"({"success":true,"total":9,"results":[],"next_token":null})"),
+         ErrorKind::malformed},
+        {"the same token for ever", plain(200, R"({"success":true,"results":[],"next_token":"a"})"),
+         ErrorKind::malformed},
+        {"no amount",
+         plain(200, R"({"results":[{"start":1764460800,"end":1764460900,"source":"instance-1"}]})"),
+         ErrorKind::malformed},
         {"no scope", vast_error(403, "auth_error", "This action requires login."), ErrorKind::auth},
         {"bad day", vast_error(400, "invalid_args", "day range"), ErrorKind::malformed},
         {"gone", plain(410, ""), ErrorKind::api_retired},
@@ -152,15 +163,26 @@ TEST_CASE("Vast.ai: where a machine's sshd is, direct before the proxy") {
         std::optional<SshEndpoint> ssh;
     } rows[] = {
         {"direct", json::object(), SshEndpoint{.host = "203.0.113.77", .port = 40110}},
-        {"direct, a number", {{"ports", {{"22/tcp", {{{"HostPort", 40110}}}}}}}, SshEndpoint{.host = "203.0.113.77", .port = 40110}},
+        {"direct, a number",
+         {{"ports", {{"22/tcp", {{{"HostPort", 40110}}}}}}},
+         SshEndpoint{.host = "203.0.113.77", .port = 40110}},
         {"proxy", {{"ports", nullptr}}, SshEndpoint{.host = "ssh5.vast.ai", .port = 20152}},
-        {"proxy, null port", {{"ports", {{"22/tcp", nullptr}}}}, SshEndpoint{.host = "ssh5.vast.ai", .port = 20152}},
-        {"proxy of a notebook", {{"ports", nullptr}, {"image_runtype", "jupyter_direc ssh_direc ssh_proxy"}},
+        {"proxy, null port",
+         {{"ports", {{"22/tcp", nullptr}}}},
+         SshEndpoint{.host = "ssh5.vast.ai", .port = 20152}},
+        {"proxy of a notebook",
+         {{"ports", nullptr}, {"image_runtype", "jupyter_direc ssh_direc ssh_proxy"}},
          SshEndpoint{.host = "ssh5.vast.ai", .port = 20153}},
-        {"no sshd of Vast.ai's behind the proxy", {{"ports", nullptr}, {"image_runtype", "args"}}, std::nullopt},
-        {"args with a port of ours", {{"image_runtype", "args"}}, SshEndpoint{.host = "203.0.113.77", .port = 40110}},
+        {"no sshd of Vast.ai's behind the proxy",
+         {{"ports", nullptr}, {"image_runtype", "args"}},
+         std::nullopt},
+        {"args with a port of ours",
+         {{"image_runtype", "args"}},
+         SshEndpoint{.host = "203.0.113.77", .port = 40110}},
         {"no address", {{"public_ipaddr", " \n"}, {"image_runtype", "args"}}, std::nullopt},
-        {"a port that is none", {{"ports", {{"22/tcp", {{{"HostPort", "x"}}}}}}, {"image_runtype", "args"}}, std::nullopt},
+        {"a port that is none",
+         {{"ports", {{"22/tcp", {{{"HostPort", "x"}}}}}}, {"image_runtype", "args"}},
+         std::nullopt},
         {"stopped", {{"actual_status", "stopped"}}, std::nullopt},
         {"loading", {{"actual_status", "loading"}}, std::nullopt},
     };
@@ -187,13 +209,15 @@ TEST_CASE("Vast.ai: ssh is asked for only where it is wanted") {
     REQUIRE(!b.provider().launch(request).error);
     CHECK(!json::parse(b.server.received().back().body)["env"].contains("-p 22:22"));
     request.tag = MachineTag{"gf-testtest-00000000000000000000000002"};
-    request.ssh = SshSetup{.client_public = "ssh-ed25519 AAAAC3Nza gpuferry", .host_private = Secret("HOST-KEY"), .host_public = {}};
+    request.ssh = SshSetup{.client_public = "ssh-ed25519 AAAAC3Nza gpuferry",
+                           .host_private = Secret("HOST-KEY"),
+                           .host_public = {}};
     REQUIRE(!b.provider().launch(request).error);
     const auto raw = b.server.received().back().body;
     const auto body = json::parse(raw);
     CHECK(body["env"]["-p 22:22"] == "1");
-    CHECK(body["args"][1].get<std::string>().find("'ssh-ed25519 AAAAC3Nza gpuferry' >>~/.ssh/authorized_keys") !=
-          std::string::npos);
+    CHECK(body["args"][1].get<std::string>().find(
+              "'ssh-ed25519 AAAAC3Nza gpuferry' >>~/.ssh/authorized_keys") != std::string::npos);
     CHECK(raw.find("HOST-KEY") == std::string::npos);
     request.ssh->client_public = "no key";
     const auto out = b.provider().launch(request);
@@ -214,14 +238,16 @@ TEST_CASE("Vast.ai: the checks say what is wrong and what to do") {
         {"/api/v0/users/", no, "scope", Finding::Level::failed, "user_read"},
         {"/api/v1/instances/", no, "scope", Finding::Level::failed, "instance_read"},
         {"/api/v0/charges/", no, "scope", Finding::Level::warning, "billing_read"},
-        {"/api/v1/instances/", vast_error(200, "deprecated_endpoint", "/api/v1/ is deprecated. Use /api/v2/ instead."), "api",
+        {"/api/v1/instances/",
+         vast_error(200, "deprecated_endpoint", "/api/v1/ is deprecated. Use /api/v2/ instead."), "api",
          Finding::Level::failed, "deprecated"},
-        {"/api/v1/instances/", plain(200, R"({"success":true,"instances":null})"), "listing", Finding::Level::failed, "instances"},
+        {"/api/v1/instances/", plain(200, R"({"success":true,"instances":null})"), "listing",
+         Finding::Level::failed, "instances"},
         {"/api/v0/users/", plain(200, R"({"id":1,"credit":0})"), "money", Finding::Level::failed, "prepaid"},
         {"/api/v0/bundles/", plain(502, ""), "offers", Finding::Level::failed, "502"},
         {"/api/v0/bundles/", plain(200, R"({"offers":[]})"), "offers", Finding::Level::warning, "0 offers"},
-        {"/api/v0/instances/pending", plain(200, R"({"pending_price_increases":[{"contract_id":24880153}]})"), "money",
-         Finding::Level::ok, "$37.42 left"},
+        {"/api/v0/instances/pending", plain(200, R"({"pending_price_increases":[{"contract_id":24880153}]})"),
+         "money", Finding::Level::ok, "$37.42 left"},
         {"/none", {}, "listing", Finding::Level::ok, "0 instances"},
         {"/none", {}, "offers", Finding::Level::ok, "2 offers"},
     };
@@ -229,7 +255,8 @@ TEST_CASE("Vast.ai: the checks say what is wrong and what to do") {
         CAPTURE(row.path);
         CAPTURE(row.says);
         VastBench b;
-        b.script([&](const Received& r) { return r.target.starts_with(row.path) ? row.sent : b.world.answer(r); });
+        b.script(
+            [&](const Received& r) { return r.target.starts_with(row.path) ? row.sent : b.world.answer(r); });
         const auto findings = b.provider().check();
         const auto* f = find(findings, row.what);
         REQUIRE(f != nullptr);
@@ -245,10 +272,12 @@ TEST_CASE("Vast.ai: the checks say what is wrong and what to do") {
     }));
 }
 
-TEST_CASE("Vast.ai: answers that changed their shape or unit are drift, units that can be settled are settled") {
+TEST_CASE(
+    "Vast.ai: answers that changed their shape or unit are drift, units that can be settled are settled") {
     VastBench b;
     const auto whole = [&] {
-        b.world.asks = {vast_ask(1, "RTX 4090", 0.37), vast_ask(2, "RTX 3090", 0.17), vast_ask(3, "A40", 0.4)};
+        b.world.asks = {vast_ask(1, "RTX 4090", 0.37), vast_ask(2, "RTX 3090", 0.17),
+                        vast_ask(3, "A40", 0.4)};
     };
     const auto drift_of = [&](const auto& change) {
         whole();
@@ -277,7 +306,8 @@ TEST_CASE("Vast.ai: answers that changed their shape or unit are drift, units th
 TEST_CASE("Vast.ai: a listing whose end is not told is no listing") {
     const auto listing = [](int rows, const json& more) {
         json instances = json::array();
-        for (int i = 1; i <= rows; ++i) instances.push_back({{"id", i}, {"label", "x"}, {"actual_status", "running"}});
+        for (int i = 1; i <= rows; ++i)
+            instances.push_back({{"id", i}, {"label", "x"}, {"actual_status", "running"}});
         json body{{"success", true}, {"instances", instances}};
         body.update(more);
         return plain(200, body.dump());
