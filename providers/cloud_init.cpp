@@ -17,8 +17,9 @@ w() {
 )sh";
 
 // a: lets the key $k log in as $1, whose home is $2. A file without a last line end would swallow the key.
-// Naming one HostKey takes the others out of use. The drop-in comes first in Ubuntu's own configuration; where nothing
-// includes it, the line goes on top of the file itself, because sshd takes the first of what it reads.
+// Naming one HostKey takes the others out of use. The drop-in comes first in Ubuntu's own configuration;
+// where nothing includes it, the line goes on top of the file itself, because sshd takes the first of what it
+// reads.
 constexpr std::string_view kSsh = R"sh(mkdir -p "$R/etc/ssh"
 printf '%s' "$host_private" | w "$R/etc/ssh/ssh_host_ed25519_key" 600
 printf '%s\n' "$host_public" | w "$R/etc/ssh/ssh_host_ed25519_key.pub" 644
@@ -55,8 +56,8 @@ if ! command -v sshd >/dev/null 2>&1 || sshd -t; then
 fi
 )sh";
 
-// The unit goes on when the kernel kills a process of the job for memory (else systemd ends it all), and takes no limit of
-// the system's. An older systemd-run may not know a property.
+// The unit goes on when the kernel kills a process of the job for memory (else systemd ends it all), and
+// takes no limit of the system's. An older systemd-run may not know a property.
 constexpr std::string_view kRun = R"sh(w "$D/run" 700 <<'END'
 #!/bin/sh
 D=${0%/*}
@@ -101,7 +102,8 @@ std::string one_line(std::string_view text) {
     return std::string(text.substr(0, text.find_first_of("\r\n")));
 }
 
-/// `text` on the standard input of w for `path` below $D. By printf, a builtin: no process shows it in its arguments.
+/// `text` on the standard input of w for `path` below $D. By printf, a builtin: no process shows it in its
+/// arguments.
 std::string file(std::string_view path, std::string_view text, std::string_view mode) {
     std::string out = "printf '%s' ";
     out += in_quotes(text);
@@ -126,6 +128,7 @@ std::string cloud_init_script(const LaunchRequest& request, const CloudInitOptio
         if (options.login != "root") out += "a " + options.login + " \"$R/home/" + options.login + "\"\n";
         out += kRestart;
     }
+    if (request.start_script.empty()) return out + "exit 0\n";  // whoever comes by ssh starts it
     std::string environment;
     for (const auto& [name, value] : request.env)
         if (is_variable(name)) environment += name + "=" + in_quotes(value) + "\n";

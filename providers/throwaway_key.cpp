@@ -13,15 +13,16 @@ constexpr std::string_view kType = "ssh-ed25519";
 /// A length in four bytes, most significant first, and the bytes: how all of SSH writes a text.
 void put(std::string& blob, std::string_view bytes) {
     for (int shift = 24; shift >= 0; shift -= 8)
-        blob += static_cast<char>(static_cast<unsigned char>((bytes.size() >> static_cast<unsigned>(shift)) & 0xFFU));
+        blob += static_cast<char>(
+            static_cast<unsigned char>((bytes.size() >> static_cast<unsigned>(shift)) & 0xFFU));
     blob += bytes;
 }
 
 }  // namespace
 
 Result<std::string> throwaway_public_key() {
-    const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"),
-                                                                   &EVP_PKEY_free);
+    const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
+        EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"), &EVP_PKEY_free);
     std::array<unsigned char, 32> raw{};
     std::size_t length = raw.size();
     if (!key || EVP_PKEY_get_raw_public_key(key.get(), raw.data(), &length) != 1 || length != raw.size())

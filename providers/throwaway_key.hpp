@@ -1,5 +1,5 @@
-// A public SSH key that nobody can log in with, for a provider that wants one although none is used: the private half is
-// never kept.
+// A public SSH key that nobody can log in with, for a provider that wants one although none is used: the
+// private half is never kept.
 #pragma once
 #include <string>
 

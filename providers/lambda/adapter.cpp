@@ -14,7 +14,8 @@ namespace {
 
 std::vector<Secret> secrets_of(const LaunchRequest& request) {
     std::vector<Secret> out;
-    if (const auto enrol = request.env.find("GPUFERRY_ENROL"); enrol != request.env.end() && !enrol->second.empty())
+    if (const auto enrol = request.env.find("GPUFERRY_ENROL");
+        enrol != request.env.end() && !enrol->second.empty())
         out.emplace_back(enrol->second);
     if (!request.ssh) return out;
     // Line by line: an echo of the request has its line ends in another form.
@@ -37,8 +38,8 @@ ProviderMachine gone(const ProviderMachineId& id, std::string why) {
 
 }  // namespace
 
-Adapter::Adapter(std::string api_url, Secret key, std::string install, HttpClient& http, Clock& clock, GpuLookup lookup,
-                 std::uint64_t seed)
+Adapter::Adapter(std::string api_url, Secret key, std::string install, HttpClient& http, Clock& clock,
+                 GpuLookup lookup, std::uint64_t seed)
     : client_(std::move(api_url), std::move(key), http, clock, seed),
       install_(std::move(install)),
       lookup_(std::move(lookup)),
@@ -54,9 +55,11 @@ Result<OfferList> Adapter::offers(const OfferQuery& query) {
     for (const auto& row : reply.value->types) {
         if (row.type.gpus && !counts.contains(*row.type.gpus)) continue;
         if (row.type.gpus == 0) continue;  // a machine without a GPU is nothing that is rented here
-        // What is sold out everywhere has no region to be rented in; the list is advisory, and a hint is all it gives.
+        // What is sold out everywhere has no region to be rented in; the list is advisory, and a hint is all
+        // it gives.
         if (row.regions.empty())
-            out.rejected.push_back({.id = row.type.name, .reason = row.type.problem.empty() ? "sold_out" : "malformed"});
+            out.rejected.push_back(
+                {.id = row.type.name, .reason = row.type.problem.empty() ? "sold_out" : "malformed"});
         for (const auto& region : row.regions) {
             auto mapped = offer_of(row.type, region, lookup_);
             if (auto* offer = std::get_if<Offer>(&mapped))
@@ -72,7 +75,8 @@ Result<OfferList> Adapter::offers(const OfferQuery& query) {
 
 LaunchOutcome Adapter::launch(const LaunchRequest& request) {
     // What cannot be launched at all must not register a key.
-    if (auto possible = launch_call(request, ""); !possible) return {.id = {}, .error = possible.error(), .rate = {}};
+    if (auto possible = launch_call(request, ""); !possible)
+        return {.id = {}, .error = possible.error(), .rate = {}};
     auto key = registered_key(request);
     if (!key) return {.id = {}, .error = seen(std::move(key).error()), .rate = {}};
     const auto reply = client_.launch(*launch_call(request, *std::move(key)), secrets_of(request));
@@ -118,7 +122,8 @@ Result<std::string> Adapter::registered_key(const LaunchRequest& request) {
     const auto name = key_name(install, line);
     const auto added = client_.add_ssh_key(name, line);
     if (added.value) return use({.id = added.value->id, .name = name, .public_key = line});
-    // Refused: another daemon of this installation may have been quicker. Which code that has is not known, so look.
+    // Refused: another daemon of this installation may have been quicker. Which code that has is not known,
+    // so look.
     if (added.answer.delivery == Delivery::answered && added.answer.status == 400)
         if (const auto again = client_.ssh_keys(); again.value)
             if (const auto* key = pick(*again.value)) return use(*key);
@@ -149,8 +154,8 @@ Result<ProviderMachine> Adapter::read(const ProviderMachineId& id) {
         return gone(id, reply.answer.code);
     }
     if (says_not_found(reply.answer)) {
-        // The code of a route that is not there. Only a whole listing without the instance, read now, makes it one of an
-        // instance that is not there.
+        // The code of a route that is not there. Only a whole listing without the instance, read now, makes
+        // it one of an instance that is not there.
         const auto listed = list();
         if (!listed) return fail(listed.error());
         if (std::ranges::find(listed->machines, id, &ProviderMachine::id) == listed->machines.end())
@@ -200,9 +205,10 @@ std::vector<Finding> Adapter::check() {
     const auto ours = std::ranges::count_if(*instances.value, [&](const Instance& i) {
         return !install_.empty() && i.name.starts_with(own_prefix(install_));
     });
-    out.push_back({.level = Level::ok,
-                   .what = "listing",
-                   .text = fmt::format("{} instances, {} of this installation", instances.value->size(), ours)});
+    out.push_back(
+        {.level = Level::ok,
+         .what = "listing",
+         .text = fmt::format("{} instances, {} of this installation", instances.value->size(), ours)});
     const auto types = client_.types();
     if (!types.value) {
         out.push_back(finding_of(types.answer, "list instance types"));
@@ -214,16 +220,17 @@ std::vector<Finding> Adapter::check() {
         });
         out.push_back({.level = free > 0 ? Level::ok : Level::warning,
                        .what = "offers",
-                       .text = fmt::format("{} types with GPUs, {} of them have capacity now{}", with_gpus, free,
-                                           free > 0 ? "" : ": nothing can be rented at the moment")});
+                       .text = fmt::format("{} types with GPUs, {} of them have capacity now{}", with_gpus,
+                                           free, free > 0 ? "" : ": nothing can be rented at the moment")});
     }
     if (const auto keys = client_.ssh_keys(); !keys.value)
         out.push_back(finding_of(keys.answer, "list SSH keys"));
     else
-        out.push_back({.level = Level::ok,
-                       .what = "scope",
-                       .text = fmt::format("SSH keys can be read ({} registered); a launch registers one of its own",
-                                           keys.value->size())});
+        out.push_back(
+            {.level = Level::ok,
+             .what = "scope",
+             .text = fmt::format("SSH keys can be read ({} registered); a launch registers one of its own",
+                                 keys.value->size())});
     out.push_back({.level = Level::ok,
                    .what = "money",
                    .text = "Lambda tells no balance: it is paid by invoice every week, so set a budget"});
@@ -253,7 +260,8 @@ Result<void> Adapter::tidy() {
 Result<void> Adapter::prove_key() {
     if (proof_.fresh()) return {};
     const auto reply = client_.instances();
-    if (!reply.value) return fail(seen(read_error(reply.answer, "check the key before \"not there\" counts")));
+    if (!reply.value)
+        return fail(seen(read_error(reply.answer, "check the key before \"not there\" counts")));
     proof_.note();
     return {};
 }

@@ -1,9 +1,9 @@
-// Lambda behind the provider port: on-demand virtual machines, one offer per type and region with capacity. There is no
-// spot market, no stop and no balance.
+// Lambda behind the provider port: on-demand virtual machines, one offer per type and region with capacity.
+// There is no spot market, no stop and no balance.
 //
-// A launch wants exactly one registered SSH key. The adapter owns one per installation: it is found by its text, registered
-// when it is missing, and removed by `tidy` once no machine of the installation is left. Other people's keys are never
-// changed.
+// A launch wants exactly one registered SSH key. The adapter owns one per installation: it is found by its
+// text, registered when it is missing, and removed by `tidy` once no machine of the installation is left.
+// Other people's keys are never changed.
 #pragma once
 #include <mutex>
 #include <string>
@@ -19,8 +19,8 @@ namespace gf::lambda {
 class Adapter final : public Provider {
  public:
     /// `install` is the installation's 8 characters. `http` and `clock` must outlive the adapter.
-    Adapter(std::string api_url, Secret key, std::string install, HttpClient& http, Clock& clock, GpuLookup lookup,
-            std::uint64_t seed);
+    Adapter(std::string api_url, Secret key, std::string install, HttpClient& http, Clock& clock,
+            GpuLookup lookup, std::uint64_t seed);
 
     [[nodiscard]] ProviderName name() const override { return ProviderName{"lambda"}; }
     [[nodiscard]] Capabilities capabilities() const override {
@@ -53,10 +53,10 @@ class Adapter final : public Provider {
     KeyProof proof_;
     ShapeWatch types_watch_{"the list of instance types"};
     OfferCanary canary_;
-    std::mutex keys_;         // guards what follows, and that nobody registers or removes a key at the same time
+    std::mutex keys_;  // guards what follows, and that nobody registers or removes a key at the same time
     std::string known_name_;  // of the key that the last launch used; empty = ask
     std::string known_text_;
-    int launching_{0};        // launches that name a key and have not ended
+    int launching_{0};  // launches that name a key and have not ended
 };
 
 }  // namespace gf::lambda

@@ -13,8 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-// How long a call may wait for its turn: all calls share one a second. A launch waits longest, because giving it back unsent
-// costs a whole placement.
+// How long a call may wait for its turn: all calls share one a second. A launch waits longest, because giving
+// it back unsent costs a whole placement.
 constexpr Millis kPatience{Seconds{20}};
 constexpr Millis kLaunchPatience{Seconds{60}};
 
@@ -59,11 +59,12 @@ InstanceType read_type(const json& value, const std::string& path) {
     return type;
 }
 
-/// Identity and state strictly, because a listing that is wrong there must not be believed at all; figures leniently.
-/// `jupyter_token` and `jupyter_url` are secrets and never read.
+/// Identity and state strictly, because a listing that is wrong there must not be believed at all; figures
+/// leniently. `jupyter_token` and `jupyter_url` are secrets and never read.
 Result<Instance> read_instance(const json& value, const std::string& path) {
     if (!value.is_object())
-        return fail(ErrorKind::malformed, fmt::format("{}: expected an object, found {}", path, value.type_name()));
+        return fail(ErrorKind::malformed,
+                    fmt::format("{}: expected an object, found {}", path, value.type_name()));
     Instance i;
     FieldReader r(value, path);
     i.id = r.text("id").value_or("");
@@ -81,7 +82,8 @@ Result<Instance> read_instance(const json& value, const std::string& path) {
     if (r.problem()) return fail(ErrorKind::malformed, *r.problem());
     if (i.id.empty()) return fail(ErrorKind::malformed, path + ".id is missing");
     if (i.status.empty()) return fail(ErrorKind::malformed, path + ".status is missing");
-    if (const auto* region = r.value("region")) i.region = FieldReader(*region, path).text("name").value_or("");
+    if (const auto* region = r.value("region"))
+        i.region = FieldReader(*region, path).text("name").value_or("");
     if (const auto* type = r.value("instance_type")) i.type = read_type(*type, path + ".instance_type");
     return i;
 }
@@ -116,6 +118,7 @@ Client::Exchange Client::call(std::string_view endpoint, HttpRequest request, Mi
     Exchange out;
     if (auto turn = pacer_.enter(endpoint, patience); !turn) {
         out.answer.paced = true;
+        out.answer.held = turn.error().kind;
         out.answer.text = turn.error().message;
         out.answer.retry_after = turn.error().retry_after;
         return out;
@@ -200,11 +203,13 @@ Reply<Launched> Client::launch(const LaunchCall& request, std::span<const Secret
     Reply<Launched> reply{.answer = std::move(answer), .value = {}};
     if (const auto json = parse_json(text); json && json->is_object())
         if (const auto* data = FieldReader(*json, "").value("data"); data != nullptr && data->is_object())
-            if (const auto* ids = FieldReader(*data, "data").value("instance_ids"); ids != nullptr && ids->is_array())
+            if (const auto* ids = FieldReader(*data, "data").value("instance_ids");
+                ids != nullptr && ids->is_array())
                 for (const auto& id : *ids)
                     if (id.is_string() && !id.get_ref<const std::string&>().empty() && !reply.value)
                         reply.value = Launched{.id = id.get<std::string>()};
-    if (!reply.value && reply.answer.ok()) not_as_documented(reply.answer, "success without `data.instance_ids`");
+    if (!reply.value && reply.answer.ok())
+        not_as_documented(reply.answer, "success without `data.instance_ids`");
     return reply;
 }
 
@@ -250,19 +255,19 @@ Reply<Instance> Client::instance(const std::string& id) {
 Answer Client::terminate(const std::string& id) {
     // One id per call: what a list of good and bad ids does is not known.
     const json request{{"instance_ids", json::array({id})}};
-    auto [answer, body] = call("destroy",
-                               {.method = "POST",
-                                .url = api_url_ + "/instance-operations/terminate",
-                                .body = request.dump()},
-                               kPatience);
+    auto [answer, body] =
+        call("destroy",
+             {.method = "POST", .url = api_url_ + "/instance-operations/terminate", .body = request.dump()},
+             kPatience);
     if (!answer.ok()) return answer;
     const auto json = parse_json(body);
     const auto* data = data_of(*json, answer, json::value_t::object, "the answer to a terminate");
     if (data == nullptr) return answer;
     const auto* done = FieldReader(*data, "data").value("terminated_instances");
-    const bool named = done != nullptr && done->is_array() && std::ranges::any_of(*done, [&](const auto& instance) {
-        return FieldReader(instance, "data").text("id") == id;
-    });
+    const bool named =
+        done != nullptr && done->is_array() && std::ranges::any_of(*done, [&](const auto& instance) {
+            return FieldReader(instance, "data").text("id") == id;
+        });
     if (!named) not_as_documented(answer, "the answer to a terminate does not name the instance");
     return answer;
 }
@@ -303,8 +308,8 @@ Reply<SshKey> Client::add_ssh_key(const std::string& name, const std::string& pu
 }
 
 Answer Client::delete_ssh_key(const std::string& id) {
-    return call("key",
-                {.method = "DELETE", .url = fmt::format("{}/ssh-keys/{}", api_url_, url_encoded(id))}, kPatience)
+    return call("key", {.method = "DELETE", .url = fmt::format("{}/ssh-keys/{}", api_url_, url_encoded(id))},
+                kPatience)
         .answer;
 }
 

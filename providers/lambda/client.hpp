@@ -1,5 +1,6 @@
-// Lambda's public API v1 in Lambda's own words: paths, JSON fields and status codes become the structs below, nothing is
-// decided here. Blocking; thread-safe; paced over all calls together. Facts: README.md beside this file.
+// Lambda's public API v1 in Lambda's own words: paths, JSON fields and status codes become the structs below,
+// nothing is decided here. Blocking; thread-safe; paced over all calls together. Facts: README.md beside this
+// file.
 #pragma once
 #include <optional>
 #include <span>
@@ -22,10 +23,13 @@ struct Answer {
     std::string code;  // error.code: what to switch on; empty = the body has no error envelope
     std::string text;  // error.message and error.suggestion, or what is wrong with the body; redacted
     std::optional<Millis> retry_after;
-    bool paced{false};      // our own pacer did not let it out: nothing was sent
-    bool malformed{false};  // a success by status, but not of the documented shape; `text` says how
+    bool paced{false};  // our own pacer did not let it out: nothing was sent
+    ErrorKind held{
+        ErrorKind::rate_limited};  // and why: rate_limited, or unavailable while its breaker is open
+    bool malformed{false};         // a success by status, but not of the documented shape; `text` says how
     [[nodiscard]] bool ok() const {
-        return delivery == Delivery::answered && status >= 200 && status < 300 && json && code.empty() && !malformed;
+        return delivery == Delivery::answered && status >= 200 && status < 300 && json && code.empty() &&
+               !malformed;
     }
 };
 
@@ -95,8 +99,8 @@ class Client {
 
     /// GET /instance-types: all that the account may see, sold out or not.
     Reply<Types> types();
-    /// POST /instance-operations/launch: one request on the wire, never repeated. `value` is set whenever the body carries
-    /// an id, whatever the status.
+    /// POST /instance-operations/launch: one request on the wire, never repeated. `value` is set whenever the
+    /// body carries an id, whatever the status.
     Reply<Launched> launch(const LaunchCall& call, std::span<const Secret> secrets);
     /// GET /instances: the whole list, there are no pages.
     Reply<std::vector<Instance>> instances();
@@ -113,7 +117,8 @@ class Client {
         Answer answer;
         std::string body;
     };
-    Exchange call(std::string_view endpoint, HttpRequest request, Millis patience, std::span<const Secret> secrets = {});
+    Exchange call(std::string_view endpoint, HttpRequest request, Millis patience,
+                  std::span<const Secret> secrets = {});
     std::string api_url_;
     Secret key_;
     HttpClient& http_;

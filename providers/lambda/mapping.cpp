@@ -18,10 +18,11 @@ struct RegionRow {
     std::string_view name;
     std::string_view country;
 };
-// Regions that are not here are accepted with an unknown country; what begins with "us-" is in the US by its name.
-constexpr std::array kRegions{RegionRow{"europe-central-1", "DE"},  RegionRow{"asia-south-1", "IN"},
-                              RegionRow{"me-west-1", "IL"},         RegionRow{"asia-northeast-1", "JP"},
-                              RegionRow{"asia-northeast-2", "JP"},  RegionRow{"australia-east-1", "AU"}};
+// Regions that are not here are accepted with an unknown country; what begins with "us-" is in the US by its
+// name.
+constexpr std::array kRegions{RegionRow{"europe-central-1", "DE"}, RegionRow{"asia-south-1", "IN"},
+                              RegionRow{"me-west-1", "IL"},        RegionRow{"asia-northeast-1", "JP"},
+                              RegionRow{"asia-northeast-2", "JP"}, RegionRow{"australia-east-1", "AU"}};
 
 struct TypeRow {
     std::string_view name;
@@ -46,7 +47,8 @@ std::optional<Bytes> gib(std::optional<std::int64_t> count) {
 /// Cents per hour of the whole instance as micro-dollars.
 PriceReading price_of(const InstanceType& type) {
     auto reading = read_price(type.price_cents);
-    // "1.29" would be dollars in a field of cents. The canary cannot see that in one row, and no card costs a cent an hour.
+    // "1.29" would be dollars in a field of cents. The canary cannot see that in one row, and no card costs a
+    // cent an hour.
     if (reading.ok()) reading.micros = (reading.micros + 99) / 100;
     if (reading.ok() && reading.micros > kMicrosPerHourMax) reading.reason = "price_too_large";
     return reading;
@@ -55,7 +57,8 @@ PriceReading price_of(const InstanceType& type) {
 std::optional<Bytes> memory_of(const InstanceType& type, const GpuLookup& lookup) {
     auto gb = vram_gb(type.gpu_description);
     if (!gb)
-        if (const auto* row = std::ranges::find(kTypes, type.name, &TypeRow::name); row != kTypes.end()) gb = row->vram_gb;
+        if (const auto* row = std::ranges::find(kTypes, type.name, &TypeRow::name); row != kTypes.end())
+            gb = row->vram_gb;
     if (!gb) return std::nullopt;
     // The marketing class: what the cards report is within the table's tolerance of as many GiB.
     return read_gpu_memory(*gb, kGiB, "lambda", type.name, lookup).memory;
@@ -85,8 +88,8 @@ Error error_with(ErrorKind kind, const Answer& a, std::string_view what) {
     else if (a.delivery == Delivery::no_answer)
         came = "no answer: " + a.text;
     else
-        came = fmt::format("HTTP {}{}{}{}{}", a.status, a.code.empty() ? "" : " ", a.code, a.text.empty() ? "" : ": ",
-                           a.text);
+        came = fmt::format("HTTP {}{}{}{}{}", a.status, a.code.empty() ? "" : " ", a.code,
+                           a.text.empty() ? "" : ": ", a.text);
     return {.kind = kind, .message = fmt::format("Lambda, {}: {}", what, came), .retry_after = a.retry_after};
 }
 
@@ -103,17 +106,20 @@ std::optional<ErrorKind> account_trouble(const Answer& a) {
 std::optional<ErrorKind> refusal_of(const Answer& a) {
     if (a.delivery != Delivery::answered) return std::nullopt;
     if (a.status == 410) return ErrorKind::api_retired;  // the route is gone: nobody there who could rent
-    if (a.status < 400 || a.status >= 500 || a.status == 408 || a.status == 429 || a.code.empty()) return std::nullopt;
+    if (a.status < 400 || a.status >= 500 || a.status == 408 || a.status == 429 || a.code.empty())
+        return std::nullopt;
     if (const auto kind = account_trouble(a)) return kind;
     if (a.code == "instance-operations/launch/insufficient-capacity") return ErrorKind::no_capacity;
-    // A type, region, image or key that is not there: another candidate may be, and our own key is registered anew.
+    // A type, region, image or key that is not there: another candidate may be, and our own key is registered
+    // anew.
     if (a.code == "global/object-does-not-exist") return ErrorKind::no_capacity;
     if (a.code == "global/not-found") return ErrorKind::api_retired;  // the route
-    if (a.code == "global/invalid-parameters" || a.code == "instance-operations/launch/file-system-in-wrong-region" ||
+    if (a.code == "global/invalid-parameters" ||
+        a.code == "instance-operations/launch/file-system-in-wrong-region" ||
         a.code == "instance-operations/launch/file-systems-not-supported")
         return ErrorKind::refused;
-    // `provider/…`, `global/unknown`, `global/internal-error`, `global/conflict` and codes that came later may stand
-    // beside an instance.
+    // `provider/…`, `global/unknown`, `global/internal-error`, `global/conflict` and codes that came later
+    // may stand beside an instance.
     return std::nullopt;
 }
 
@@ -138,7 +144,8 @@ std::optional<int> vram_gb(std::string_view description) {
     const auto [rest, error] = std::from_chars(begin, end, gb);
     if (error != std::errc{} || gb <= 0) return std::nullopt;
     const std::string_view unit(rest, end);
-    if (!unit.starts_with(" GB") || (unit.size() > 3 && unit[3] != ' ' && unit[3] != ')')) return std::nullopt;
+    if (!unit.starts_with(" GB") || (unit.size() > 3 && unit[3] != ' ' && unit[3] != ')'))
+        return std::nullopt;
     return gb;
 }
 
@@ -151,7 +158,9 @@ std::string country_of(std::string_view region) {
 std::variant<Offer, RejectedOffer> offer_of(const InstanceType& type, const std::string& region,
                                             const GpuLookup& lookup) {
     const auto id = offer_id({.type = type.name, .region = region});
-    const auto rejected = [&](std::string_view reason) { return RejectedOffer{.id = id, .reason = std::string(reason)}; };
+    const auto rejected = [&](std::string_view reason) {
+        return RejectedOffer{.id = id, .reason = std::string(reason)};
+    };
     if (!type.problem.empty()) return rejected("malformed");
     if (type.name.empty() || region.empty()) return rejected("id_missing");
     if (!type.gpus) return rejected("gpu_count_missing");
@@ -179,7 +188,9 @@ std::variant<Offer, RejectedOffer> offer_of(const InstanceType& type, const std:
 }
 
 Result<LaunchCall> launch_call(const LaunchRequest& request, std::string ssh_key) {
-    const auto refused = [](std::string why) { return fail(ErrorKind::refused, "Lambda, launch: " + std::move(why)); };
+    const auto refused = [](std::string why) {
+        return fail(ErrorKind::refused, "Lambda, launch: " + std::move(why));
+    };
     const auto offer = parse_offer_id(request.offer.id);
     if (!offer) return refused(fmt::format("'{}' is no offer of Lambda", request.offer.id));
     if (request.bid || request.offer.spot) return refused("Lambda has no spot market");
@@ -246,7 +257,8 @@ LaunchOutcome outcome_of(const Reply<Launched>& reply) {
     if (reply.value) {
         out.id = ProviderMachineId{reply.value->id};
         if (a.ok()) return out;
-        out.error = error_with(refusal_of(a).value_or(ErrorKind::unknown_outcome), a, "launch (an id came with the error)");
+        out.error = error_with(refusal_of(a).value_or(ErrorKind::unknown_outcome), a,
+                               "launch (an id came with the error)");
         return out;
     }
     if (a.paced || a.delivery == Delivery::not_sent)
@@ -257,34 +269,39 @@ LaunchOutcome outcome_of(const Reply<Launched>& reply) {
 }
 
 Error read_error(const Answer& a, std::string_view what) {
-    if (a.paced) return error_with(ErrorKind::rate_limited, a, what);
+    if (a.paced) return error_with(a.held, a, what);
     if (a.delivery != Delivery::answered) return error_with(ErrorKind::unavailable, a, what);
     if (a.status == 429) return error_with(ErrorKind::rate_limited, a, what);
     if (const auto kind = account_trouble(a)) return error_with(*kind, a, what);
     if (a.status == 410 || a.code == "global/not-found") return error_with(ErrorKind::api_retired, a, what);
     // Redirects are not followed, and 5xx is somebody in between or behind: nothing was learnt either way.
-    if (a.status >= 500 || (a.status >= 300 && a.status < 400)) return error_with(ErrorKind::unavailable, a, what);
+    if (a.status >= 500 || (a.status >= 300 && a.status < 400))
+        return error_with(ErrorKind::unavailable, a, what);
     if (a.code == "global/unknown" || a.code == "global/internal-error" || a.code == "global/conflict" ||
         a.code.starts_with("provider/"))
         return error_with(ErrorKind::unavailable, a, what);
     // 401 and 403 without a word of Lambda's own are somebody else's.
-    if ((a.status == 401 || a.status == 403) && a.code.empty()) return error_with(ErrorKind::unavailable, a, what);
+    if ((a.status == 401 || a.status == 403) && a.code.empty())
+        return error_with(ErrorKind::unavailable, a, what);
     return error_with(ErrorKind::malformed, a, what);
 }
 
 Error before_launch(const Answer& a, std::string_view what) {
     auto error = read_error(a, what);
-    if (error.kind == ErrorKind::malformed || error.kind == ErrorKind::rate_limited) error.kind = ErrorKind::unavailable;
+    if (error.kind == ErrorKind::malformed || error.kind == ErrorKind::rate_limited)
+        error.kind = ErrorKind::unavailable;
     return error;
 }
 
 Error destroy_error(const Answer& a) {
     constexpr std::string_view what = "terminate";
-    if (a.paced || a.status == 429) return error_with(ErrorKind::rate_limited, a, what);
+    if (a.paced) return error_with(a.held, a, what);
+    if (a.status == 429) return error_with(ErrorKind::rate_limited, a, what);
     if (a.delivery == Delivery::not_sent) return error_with(ErrorKind::unavailable, a, what);
     if (a.delivery == Delivery::answered) {
         if (account_trouble(a) == ErrorKind::auth) return error_with(ErrorKind::auth, a, what);
-        if (a.status == 410 || a.code == "global/not-found") return error_with(ErrorKind::api_retired, a, what);
+        if (a.status == 410 || a.code == "global/not-found")
+            return error_with(ErrorKind::api_retired, a, what);
     }
     return error_with(ErrorKind::unknown_outcome, a, what);
 }
@@ -315,17 +332,27 @@ Finding finding_of(const Answer& a, std::string_view what) {
                        .text = fmt::format("{}: {}", read_error(a, what).message, advice)};
     };
     if (a.delivery != Delivery::answered || a.paced)
-        return failed("api", "the address of the API could not be reached: look at the network and providers.lambda.api_url");
+        return failed(
+            "api",
+            "the address of the API could not be reached: look at the network and providers.lambda.api_url");
     if (a.code == "global/invalid-api-key")
-        return failed("key", "the key is mistyped, was deleted or has expired: make one in Lambda's console under API keys");
+        return failed(
+            "key",
+            "the key is mistyped, was deleted or has expired: make one in Lambda's console under API keys");
     if (a.code == "global/account-inactive")
-        return failed("money", "the account is inactive: verify its e-mail address and its payment method in the console");
+        return failed(
+            "money",
+            "the account is inactive: verify its e-mail address and its payment method in the console");
     if (a.code == "global/invalid-address")
         return failed("money", "the billing address is not accepted: correct it in the console");
-    if (a.code == "global/forbidden") return failed("scope", "the key may not do this: ask the team's owner for a key that may");
-    if (a.code == "global/quota-exceeded") return failed("quota", "the account's quota is used up: ask Lambda's support for more");
-    if (a.status == 429) return failed("api", "somebody else uses this account's one call a second: try again later");
-    if (a.status == 410 || a.status == 404) return failed("api", "this is not Lambda's API v1: look at providers.lambda.api_url");
+    if (a.code == "global/forbidden")
+        return failed("scope", "the key may not do this: ask the team's owner for a key that may");
+    if (a.code == "global/quota-exceeded")
+        return failed("quota", "the account's quota is used up: ask Lambda's support for more");
+    if (a.status == 429)
+        return failed("api", "somebody else uses this account's one call a second: try again later");
+    if (a.status == 410 || a.status == 404)
+        return failed("api", "this is not Lambda's API v1: look at providers.lambda.api_url");
     return failed(std::string(what == "list instances" ? "listing" : "offers"), "try again later");
 }
 
@@ -349,7 +376,8 @@ std::string key_name(std::string_view install, std::string_view public_key) {
     const auto text = key_text(public_key);
     std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
     SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
-    return fmt::format("{}{:02x}{:02x}{:02x}{:02x}", own_prefix(install), digest[0], digest[1], digest[2], digest[3]);
+    return fmt::format("{}{:02x}{:02x}{:02x}{:02x}", own_prefix(install), digest[0], digest[1], digest[2],
+                       digest[3]);
 }
 
 bool is_own_key(const SshKey& key, std::string_view install) {
@@ -357,7 +385,8 @@ bool is_own_key(const SshKey& key, std::string_view install) {
     return !install.empty() && key.name == key_name(install, key.public_key);
 }
 
-const SshKey* find_key(const std::vector<SshKey>& keys, std::string_view install, std::string_view public_key) {
+const SshKey* find_key(const std::vector<SshKey>& keys, std::string_view install,
+                       std::string_view public_key) {
     const SshKey* found = nullptr;
     for (const auto& key : keys) {
         if (key.name.empty() || key_text(key.public_key) != key_text(public_key)) continue;

@@ -1,4 +1,5 @@
-// Lambda's words <-> the model. Pure: no IO, no clock. Every trap of Lambda is handled here and named in a comment.
+// Lambda's words <-> the model. Pure: no IO, no clock. Every trap of Lambda is handled here and named in a
+// comment.
 #pragma once
 #include <optional>
 #include <string>
@@ -37,11 +38,12 @@ struct OfferId {
 
 [[nodiscard]] ProviderMachine machine_of(const Instance& instance, const GpuLookup& lookup);
 
-/// What came of a launch. Clean refusals are those listed in README.md by code; everything else is `unknown_outcome`, and
-/// an id is an id even beside an error.
+/// What came of a launch. Clean refusals are those listed in README.md by code; everything else is
+/// `unknown_outcome`, and an id is an id even beside an error.
 [[nodiscard]] LaunchOutcome outcome_of(const Reply<Launched>& reply);
 
-/// The error of a call that changes nothing, or of one about SSH keys or names. `what` says what was tried ("list instances").
+/// The error of a call that changes nothing, or of one about SSH keys or names. `what` says what was tried
+/// ("list instances").
 [[nodiscard]] Error read_error(const Answer& answer, std::string_view what);
 /// The error of a call that a launch needs first: nothing was rented, so it is a clean one.
 [[nodiscard]] Error before_launch(const Answer& answer, std::string_view what);
@@ -69,7 +71,8 @@ struct OfferId {
 /// Type and key of a public key line, without the comment and with one blank: what two lines are compared by.
 [[nodiscard]] std::string key_text(std::string_view public_key);
 /// The registered key with this text, one of our own names first; null if there is none.
-[[nodiscard]] const SshKey* find_key(const std::vector<SshKey>& keys, std::string_view install, std::string_view public_key);
+[[nodiscard]] const SshKey* find_key(const std::vector<SshKey>& keys, std::string_view install,
+                                     std::string_view public_key);
 /// A registered key of this installation, whatever its text; null if there is none.
 [[nodiscard]] const SshKey* find_own(const std::vector<SshKey>& keys, std::string_view install);
 /// Whether this key was made by this installation. Never true for anybody else's.

@@ -11,13 +11,15 @@ namespace gf::vultr {
 namespace {
 
 constexpr Millis kRegionsAge{std::chrono::hours{24}};
-// Prices of what already runs: asked again this often, and for a plan that is not known no sooner than the second.
+// Prices of what already runs: asked again this often, and for a plan that is not known no sooner than the
+// second.
 constexpr Millis kPlansAge{std::chrono::hours{1}};
 constexpr Millis kPlansRetry{std::chrono::minutes{1}};
 
 }  // namespace
 
-Adapter::Adapter(std::string api_url, Secret key, HttpClient& http, Clock& clock, GpuLookup lookup, std::uint64_t seed)
+Adapter::Adapter(std::string api_url, Secret key, HttpClient& http, Clock& clock, GpuLookup lookup,
+                 std::uint64_t seed)
     : client_(std::move(api_url), std::move(key), http, clock, seed),
       clock_(clock),
       lookup_(std::move(lookup)),
@@ -47,7 +49,8 @@ Result<OfferList> Adapter::offers(const OfferQuery& query) {
     bool any_region = false;
     for (const auto& region : *regions) {
         if (!query.demands.regions.empty() && query.look != Look::sweep &&
-            std::ranges::none_of(query.demands.regions, [&](const auto& r) { return in_region(region.country, r); }))
+            std::ranges::none_of(query.demands.regions,
+                                 [&](const auto& r) { return in_region(region.country, r); }))
             continue;
         any_region = true;
         // `locations` of a plan say where it may exist in principle; only this is stock.
@@ -67,7 +70,8 @@ Result<OfferList> Adapter::offers(const OfferQuery& query) {
     }
     // Whoever is not recognised gets an empty stock with status 200; no region sells nothing at all.
     if (query.look == Look::sweep && any_region && !any_stock)
-        out.drift.push_back({.what = "stock_empty", .detail = "no region of Vultr has any plan in stock, not even without GPUs"});
+        out.drift.push_back({.what = "stock_empty",
+                             .detail = "no region of Vultr has any plan in stock, not even without GPUs"});
     canary_.look(out);
     return out;
 }
@@ -94,7 +98,8 @@ Result<Adapter::Catalogue> Adapter::read_plans(OfferList* out) {
     auto drift = plans_watch_.look(shapes);
     if (out != nullptr) std::ranges::move(drift, std::back_inserter(out->drift));
     const std::lock_guard lock(mutex_);
-    plans_ = plans;
+    // A plan that is sold no more may still have machines of ours.
+    for (const auto& [id, plan] : plans) plans_.insert_or_assign(id, plan);
     return plans;
 }
 
@@ -119,7 +124,9 @@ Result<std::int64_t> Adapter::system() {
     const auto reply = client_.systems();
     if (!reply.value) return fail(before_create(reply.answer, "list operating systems"));
     const auto id = system_id(*reply.value);
-    if (!id) return fail(ErrorKind::unavailable, "Vultr, list operating systems: there is no Ubuntu 22.04 for x64");
+    if (!id)
+        return fail(ErrorKind::unavailable,
+                    "Vultr, list operating systems: there is no Ubuntu 22.04 for x64");
     const std::lock_guard lock(mutex_);
     system_ = id;
     return *id;
@@ -127,13 +134,15 @@ Result<std::int64_t> Adapter::system() {
 
 LaunchOutcome Adapter::launch(const LaunchRequest& request) {
     // What is no offer of Vultr's is refused before anything is asked.
-    if (auto possible = create_call(request, 0); !possible) return {.id = {}, .error = possible.error(), .rate = {}};
+    if (auto possible = create_call(request, 0); !possible)
+        return {.id = {}, .error = possible.error(), .rate = {}};
     const auto os = system();
     if (!os) return {.id = {}, .error = seen(os.error()), .rate = {}};
     const auto call = create_call(request, *os);
     // An echo of the request shows the user data in base64, which hides nothing.
     std::vector<Secret> secrets{Secret(call->user_data)};
-    if (const auto enrol = request.env.find("GPUFERRY_ENROL"); enrol != request.env.end() && !enrol->second.empty())
+    if (const auto enrol = request.env.find("GPUFERRY_ENROL");
+        enrol != request.env.end() && !enrol->second.empty())
         secrets.emplace_back(enrol->second);
     const auto reply = client_.create(*call, secrets);
     if (reply.answer.ok() && reply.value) proof_.note();
@@ -204,7 +213,7 @@ Result<Usd> Adapter::balance() {
 
 Result<void> Adapter::rename(const ProviderMachineId& id, const std::string& name) {
     const auto answer = client_.rename(id.get(), name);
-    if (!answer.success()) return fail(seen(read_error(answer, "rename instance")));
+    if (!answer.ok()) return fail(seen(read_error(answer, "rename instance")));
     proof_.note();
     return {};
 }
@@ -225,8 +234,11 @@ std::vector<Finding> Adapter::check() {
         return out;
     }
     proof_.note();
-    out.push_back({.level = Level::ok, .what = "key", .text = "the key is good, and may be used from this address"});
-    out.push_back({.level = Level::ok, .what = "listing", .text = fmt::format("{} instances", instances.value->size())});
+    out.push_back(
+        {.level = Level::ok, .what = "key", .text = "the key is good, and may be used from this address"});
+    out.push_back({.level = Level::ok,
+                   .what = "listing",
+                   .text = fmt::format("{} instances", instances.value->size())});
     const auto account = client_.account();
     if (!account.value) {
         auto finding = finding_of(account.answer, "read the account");
@@ -235,32 +247,37 @@ std::vector<Finding> Adapter::check() {
         out.push_back(std::move(finding));
     } else {
         for (const auto* right : {"subscriptions", "provisioning"})
-            if (!account.value->acls.empty() && std::ranges::find(account.value->acls, right) == account.value->acls.end())
+            if (!account.value->acls.empty() &&
+                std::ranges::find(account.value->acls, right) == account.value->acls.end())
                 out.push_back({.level = Level::failed,
                                .what = "scope",
-                               .text = fmt::format("the key's user lacks the right \"{}\": without it no machine can be "
-                                                   "created or destroyed",
-                                                   right)});
+                               .text = fmt::format(
+                                   "the key's user lacks the right \"{}\": without it no machine can be "
+                                   "created or destroyed",
+                                   right)});
         if (const auto left = available(*account.value); !left)
             out.push_back({.level = Level::warning, .what = "money", .text = left.error().message});
         else
-            out.push_back({.level = left->micros > 0 ? Level::ok : Level::warning,
-                           .what = "money",
-                           .text = fmt::format("{}{} left after what is pending{}", left->micros < 0 ? "-" : "",
-                                               dollars(Usd{std::abs(left->micros)}),
-                                               left->micros > 0 ? "" : ": machines run on the payment method alone")});
+            out.push_back(
+                {.level = left->micros > 0 ? Level::ok : Level::warning,
+                 .what = "money",
+                 .text = fmt::format("{}${} left after what is pending{}", left->micros < 0 ? "-" : "",
+                                     dollars(Usd{std::abs(left->micros)}),
+                                     left->micros > 0 ? "" : ": machines run on the payment method alone")});
     }
     const auto market = offers({.gpu_counts = {1, 2, 4, 6, 8, 16}});
     if (!market) {
         out.push_back({.level = Level::failed, .what = "offers", .text = market.error().message});
         return out;
     }
-    out.push_back({.level = market->offers.empty() ? Level::warning : Level::ok,
-                   .what = "offers",
-                   .text = fmt::format("{} GPU plans in stock, counted per region{}", market->offers.size(),
-                                       market->offers.empty() ? ": nothing can be rented at the moment" : "")});
+    out.push_back(
+        {.level = market->offers.empty() ? Level::warning : Level::ok,
+         .what = "offers",
+         .text = fmt::format("{} GPU plans in stock, counted per region{}", market->offers.size(),
+                             market->offers.empty() ? ": nothing can be rented at the moment" : "")});
     for (const auto& drift : market->drift)
-        out.push_back({.level = Level::failed, .what = "api", .text = fmt::format("{}: {}", drift.what, drift.detail)});
+        out.push_back(
+            {.level = Level::failed, .what = "api", .text = fmt::format("{}: {}", drift.what, drift.detail)});
     return out;
 }
 

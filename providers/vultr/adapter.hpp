@@ -1,5 +1,5 @@
-// Vultr behind the provider port: Cloud GPU plans, slices of cards and whole nodes, as virtual machines. Plans that are sold
-// as preemptible alone are spot at a fixed price. Bare metal is not offered.
+// Vultr behind the provider port: Cloud GPU plans, slices of cards and whole nodes, as virtual machines.
+// Plans that are sold as preemptible alone are spot at a fixed price. Bare metal is not offered.
 #pragma once
 #include <map>
 #include <mutex>
@@ -17,7 +17,8 @@ namespace gf::vultr {
 class Adapter final : public Provider {
  public:
     /// `http` and `clock` must outlive the adapter.
-    Adapter(std::string api_url, Secret key, HttpClient& http, Clock& clock, GpuLookup lookup, std::uint64_t seed);
+    Adapter(std::string api_url, Secret key, HttpClient& http, Clock& clock, GpuLookup lookup,
+            std::uint64_t seed);
 
     [[nodiscard]] ProviderName name() const override { return ProviderName{"vultr"}; }
     [[nodiscard]] Capabilities capabilities() const override {

@@ -18,12 +18,13 @@ constexpr int kPagesMax = 100;
 constexpr Millis kPatience{Seconds{10}};
 constexpr Millis kCreatePatience{Seconds{60}};
 
-constexpr std::array kPlanFields{FieldRule{.path = "id", .kind = FieldKind::text, .required = true},
-                                 FieldRule{.path = "ram", .kind = FieldKind::number, .required = true},
-                                 FieldRule{.path = "hourly_cost", .kind = FieldKind::number},
-                                 FieldRule{.path = "monthly_cost", .kind = FieldKind::number, .required = true},
-                                 FieldRule{.path = "locations", .kind = FieldKind::list, .required = true},
-                                 FieldRule{.path = "gpu_vram_gb", .kind = FieldKind::number}};
+constexpr std::array kPlanFields{
+    FieldRule{.path = "id", .kind = FieldKind::text, .required = true},
+    FieldRule{.path = "ram", .kind = FieldKind::number, .required = true},
+    FieldRule{.path = "hourly_cost", .kind = FieldKind::number},
+    FieldRule{.path = "monthly_cost", .kind = FieldKind::number, .required = true},
+    FieldRule{.path = "locations", .kind = FieldKind::list, .required = true},
+    FieldRule{.path = "gpu_vram_gb", .kind = FieldKind::number}};
 
 /// 30 calls a second are allowed from one address; a fifth of that is left for whoever else sits there.
 PacerRules pacing() {
@@ -48,7 +49,8 @@ std::vector<std::string> read_texts(const json* list) {
     std::vector<std::string> out;
     if (list == nullptr || !list->is_array()) return out;
     for (const auto& item : *list)
-        if (item.is_string() && !item.get_ref<const std::string&>().empty()) out.push_back(item.get<std::string>());
+        if (item.is_string() && !item.get_ref<const std::string&>().empty())
+            out.push_back(item.get<std::string>());
     return out;
 }
 
@@ -83,11 +85,12 @@ Plan read_plan(const json& value, const std::string& path) {
     return plan;
 }
 
-/// Identity and state strictly, because a listing that is wrong there must not be believed at all. `default_password` and
-/// `kvm` are secrets and never read.
+/// Identity and state strictly, because a listing that is wrong there must not be believed at all.
+/// `default_password` and `kvm` are secrets and never read.
 Result<Instance> read_instance(const json& value, const std::string& path) {
     if (!value.is_object())
-        return fail(ErrorKind::malformed, fmt::format("{}: expected an object, found {}", path, value.type_name()));
+        return fail(ErrorKind::malformed,
+                    fmt::format("{}: expected an object, found {}", path, value.type_name()));
     Instance i;
     FieldReader r(value, path);
     i.id = r.text("id").value_or("");
@@ -115,11 +118,34 @@ void not_as_documented(Answer& answer, std::string_view what) {
     answer.text = shown(what);
 }
 
+/// The provider's own words of an answer, redacted.
+void read_words(const std::string& text, std::span<const Secret> hidden, Answer& answer) {
+    if (text.empty()) return;
+    const auto body = parse_json(text);
+    if (!body || !body->is_object()) {
+        const auto why = body ? std::string("expected a JSON object") : body.error().message;
+        answer.text = fmt::format("{}: {}", why, shown(text, hidden, 160));
+        // A page that says 200 to a call that is answered without a body was not made by Vultr.
+        answer.malformed = answer.status < 300;
+        return;
+    }
+    answer.json = true;
+    FieldReader r(*body, "");
+    if (const auto error = r.text("error")) {
+        // A body that names another status was not made for this answer.
+        const auto stated = r.whole("status");
+        answer.flat = !stated || *stated == answer.status;
+        answer.text = shown(*error, hidden);
+    } else if (answer.status >= 400) {
+        answer.text = shown(text, hidden, 160);
+    }
+}
+
 }  // namespace
 
 struct Client::Pages {
     Answer answer;
-    std::optional<json> rows;   // an array
+    std::optional<json> rows;    // an array
     std::optional<Drift> drift;  // no `meta`: whether this is everything cannot be told
 };
 
@@ -131,42 +157,25 @@ Client::Exchange Client::call(std::string_view endpoint, HttpRequest request, Mi
     Exchange out;
     if (auto turn = pacer_.enter(endpoint, patience); !turn) {
         out.answer.paced = true;
+        out.answer.held = turn.error().kind;
         out.answer.text = turn.error().message;
         out.answer.retry_after = turn.error().retry_after;
         return out;
     }
-    request.bearer = key_;  // also where none is needed: without one, stock is an empty list and plans lack their GPU fields
+    request.bearer = key_;  // also where none is needed: without one, stock is an empty list and plans lack
+                            // their GPU fields
     auto response = http_.send(request);
     out.answer.delivery = response.delivery;
     out.answer.status = response.status;
     out.answer.retry_after = retry_hint(response);
-    // Older copies of the documentation name 503 for "too many requests".
-    if (response.status == 503) response.status = 429;
-    if (const auto wait = pacer_.learn(endpoint, response)) out.answer.retry_after = wait;
-    out.body = std::move(response.body);
-    if (response.delivery != gf::Delivery::answered) {
-        out.answer.text = response.failure;
-        return out;
-    }
-    if (out.body.empty()) return out;
     std::vector<Secret> hidden(secrets.begin(), secrets.end());
     hidden.push_back(key_);
-    const auto body = parse_json(out.body);
-    if (!body || !body->is_object()) {
-        const auto why = body ? std::string("expected a JSON object") : body.error().message;
-        out.answer.text = fmt::format("{}: {}", why, shown(out.body, hidden, 160));
-        return out;
-    }
-    out.answer.json = true;
-    FieldReader r(*body, "");
-    if (const auto error = r.text("error")) {
-        // A body that names another status was not made for this answer.
-        const auto stated = r.whole("status");
-        out.answer.flat = !stated || *stated == out.answer.status;
-        out.answer.text = shown(*error, hidden);
-    } else if (out.answer.status >= 400) {
-        out.answer.text = shown(out.body, hidden, 160);
-    }
+    if (response.delivery == gf::Delivery::answered) read_words(response.body, hidden, out.answer);
+    // Older copies of the documentation name 503 for "too many requests"; the pacer knows one number for it.
+    if (response.status == 503 && out.answer.flat) response.status = 429;
+    if (const auto wait = pacer_.learn(endpoint, response)) out.answer.retry_after = wait;
+    if (response.delivery != gf::Delivery::answered) out.answer.text = response.failure;
+    out.body = std::move(response.body);
     return out;
 }
 
@@ -182,7 +191,8 @@ Client::Pages Client::pages(std::string_view endpoint, const std::string& path, 
         auto [answer, body] = call(endpoint, {.url = std::move(url)}, kPatience);
         out.answer = std::move(answer);
         if (!out.answer.ok()) {
-            if (out.answer.success()) not_as_documented(out.answer, fmt::format("{}: {}", path, out.answer.text));
+            if (out.answer.success())
+                not_as_documented(out.answer, fmt::format("{}: {}", path, out.answer.text));
             return out;
         }
         const auto json = parse_json(body);
@@ -194,9 +204,11 @@ Client::Pages Client::pages(std::string_view endpoint, const std::string& path, 
         for (const auto& row : *rows) all.push_back(row);
         const auto* meta = FieldReader(*json, "").value("meta");
         const auto* links = meta == nullptr ? nullptr : FieldReader(*meta, "meta").value("links");
-        if (links == nullptr || !links->is_object() || !links->contains("next") || !(*links)["next"].is_string()) {
-            out.drift = Drift{.what = "page_token_missing",
-                              .detail = fmt::format("{}: no `meta.links.next` beside {} rows", path, rows->size())};
+        if (links == nullptr || !links->is_object() || !links->contains("next") ||
+            !(*links)["next"].is_string()) {
+            out.drift =
+                Drift{.what = "page_token_missing",
+                      .detail = fmt::format("{}: no `meta.links.next` beside {} rows", path, rows->size())};
             break;
         }
         const auto total = FieldReader(*meta, "meta").whole("total");
@@ -241,7 +253,8 @@ Reply<std::vector<Region>> Client::regions() {
 
 Reply<std::vector<std::string>> Client::stock(const std::string& region) {
     auto [answer, body] =
-        call("search", {.url = fmt::format("{}/regions/{}/availability", api_url_, url_encoded(region))}, kPatience);
+        call("search", {.url = fmt::format("{}/regions/{}/availability", api_url_, url_encoded(region))},
+             kPatience);
     Reply<std::vector<std::string>> reply{.answer = std::move(answer), .value = {}};
     if (!reply.answer.ok()) return reply;
     const auto json = parse_json(body);
@@ -269,16 +282,11 @@ Reply<std::vector<System>> Client::systems() {
 }
 
 Reply<Instance> Client::create(const CreateCall& request, std::span<const Secret> secrets) {
-    const json body{{"region", request.region},
-                    {"plan", request.plan},
-                    {"os_id", request.os_id},
-                    {"label", request.label},
-                    {"hostname", request.hostname},
-                    {"tags", request.tags},
-                    {"user_data", request.user_data},
-                    {"enable_ipv6", false},
-                    {"activation_email", false},
-                    {"backups", "disabled"}};  // they cost a fifth of the plan
+    const json body{
+        {"region", request.region},       {"plan", request.plan},         {"os_id", request.os_id},
+        {"label", request.label},         {"hostname", request.hostname}, {"tags", request.tags},
+        {"user_data", request.user_data}, {"enable_ipv6", false},         {"activation_email", false},
+        {"backups", "disabled"}};  // they cost a fifth of the plan
     auto [answer, text] =
         call("create", {.method = "POST", .url = api_url_ + "/instances", .body = body.dump(), .once = true},
              kCreatePatience, secrets);
@@ -290,7 +298,8 @@ Reply<Instance> Client::create(const CreateCall& request, std::span<const Secret
                 if (!instance) instance = Instance{.id = *id};  // an id is an id whatever stands around it
                 reply.value = *std::move(instance);
             }
-    if (!reply.value && reply.answer.success()) not_as_documented(reply.answer, "success without `instance.id`");
+    if (!reply.value && reply.answer.success())
+        not_as_documented(reply.answer, "success without `instance.id`");
     return reply;
 }
 
@@ -343,14 +352,16 @@ Answer Client::probe() {
     if (answer.ok()) {
         const auto json = parse_json(body);
         const auto* rows = FieldReader(*json, "").value("instances");
-        if (rows == nullptr || !rows->is_array()) not_as_documented(answer, "the listing has no array `instances`");
+        if (rows == nullptr || !rows->is_array())
+            not_as_documented(answer, "the listing has no array `instances`");
     }
     return answer;
 }
 
 Answer Client::destroy(const std::string& id) {
     return call("destroy",
-                {.method = "DELETE", .url = fmt::format("{}/instances/{}", api_url_, url_encoded(id))}, kPatience)
+                {.method = "DELETE", .url = fmt::format("{}/instances/{}", api_url_, url_encoded(id))},
+                kPatience)
         .answer;
 }
 

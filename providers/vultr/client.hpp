@@ -1,5 +1,5 @@
-// Vultr's API v2 in Vultr's own words: paths, JSON fields and status codes become the structs below, nothing is decided here.
-// Blocking; thread-safe; paced over all calls together. Facts: README.md beside this file.
+// Vultr's API v2 in Vultr's own words: paths, JSON fields and status codes become the structs below, nothing
+// is decided here. Blocking; thread-safe; paced over all calls together. Facts: README.md beside this file.
 #pragma once
 #include <map>
 #include <optional>
@@ -19,12 +19,14 @@ namespace gf::vultr {
 struct Answer {
     Delivery delivery{Delivery::not_sent};
     int status{0};
-    bool json{false};   // the body is a JSON object
-    bool flat{false};   // it is Vultr's own error: {"error": text, "status": the HTTP status}
-    std::string text;   // that text, or what is wrong with the body; redacted
+    bool json{false};  // the body is a JSON object
+    bool flat{false};  // it is Vultr's own error: {"error": text, "status": the HTTP status}
+    std::string text;  // that text, or what is wrong with the body; redacted
     std::optional<Millis> retry_after;
-    bool paced{false};      // our own pacer did not let it out: nothing was sent
-    bool malformed{false};  // a success by status, but not of the documented shape; `text` says how
+    bool paced{false};  // our own pacer did not let it out: nothing was sent
+    ErrorKind held{
+        ErrorKind::rate_limited};  // and why: rate_limited, or unavailable while its breaker is open
+    bool malformed{false};         // a success by status, but not of the documented shape; `text` says how
     [[nodiscard]] bool success() const {
         return delivery == Delivery::answered && status >= 200 && status < 300 && !flat && !malformed;
     }
@@ -126,8 +128,8 @@ class Client {
     Reply<std::vector<std::string>> stock(const std::string& region);
     /// GET /os, all pages.
     Reply<std::vector<System>> systems();
-    /// POST /instances: one request on the wire, never repeated. `value` is set whenever the body carries an id, whatever
-    /// the status.
+    /// POST /instances: one request on the wire, never repeated. `value` is set whenever the body carries an
+    /// id, whatever the status.
     Reply<Instance> create(const CreateCall& call, std::span<const Secret> secrets);
     Reply<Instance> instance(const std::string& id);
     /// GET /instances, all pages; `value` only when every page was whole.
@@ -145,8 +147,10 @@ class Client {
         std::string body;
     };
     struct Pages;  // rows of all pages
-    Exchange call(std::string_view endpoint, HttpRequest request, Millis patience, std::span<const Secret> secrets = {});
-    Pages pages(std::string_view endpoint, const std::string& path, std::string_view query, std::string_view key);
+    Exchange call(std::string_view endpoint, HttpRequest request, Millis patience,
+                  std::span<const Secret> secrets = {});
+    Pages pages(std::string_view endpoint, const std::string& path, std::string_view query,
+                std::string_view key);
     std::string api_url_;
     Secret key_;
     HttpClient& http_;

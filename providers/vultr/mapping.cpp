@@ -26,25 +26,28 @@ bool contains_any(std::string_view text, const std::array<std::string_view, N>& 
     return std::ranges::any_of(list, [&](auto words) { return contains_folded(text, words); });
 }
 
-// Vultr has no error codes: only the text of a 400 or 403 tells these apart, and the exact sentences are not published.
-constexpr std::array<std::string_view, 3> kMoneyTexts{"payment method", "insufficient funds", "account balance"};
+// Vultr has no error codes: only the text of a 400 or 403 tells these apart, and the exact sentences are not
+// published.
+constexpr std::array<std::string_view, 3> kMoneyTexts{"payment method", "insufficient funds",
+                                                      "account balance"};
 constexpr std::array<std::string_view, 5> kQuotaTexts{"ticket", "quota", "monthly fee", "maximum number of",
                                                       "instance limit"};
 // Our own fields: the same request would be refused everywhere.
-constexpr std::array<std::string_view, 8> kFieldTexts{"user_data",   "user data", "base64", "hostname",
-                                                      "label",       "os_id",     "tags",   "operating system"};
+constexpr std::array<std::string_view, 8> kFieldTexts{"user_data", "user data", "base64", "hostname",
+                                                      "label",     "os_id",     "tags",   "operating system"};
 
 struct CardRow {
     std::string_view name;  // as in the plan's id
     std::string_view gpu_type;
     double vram_gb;  // as Vultr counts it in the totals of plans
 };
-// Whole cards, to tell how many of them, or which part of one, a plan has. Whole-node plans may come without GPU fields.
-constexpr std::array kCards{CardRow{"a16", "NVIDIA_A16", 16},       CardRow{"a40", "NVIDIA_A40", 48},
-                            CardRow{"a100", "NVIDIA_A100", 80},     CardRow{"l40s", "NVIDIA_L40S", 48},
-                            CardRow{"h100", "NVIDIA_H100", 80},     CardRow{"gh200", "NVIDIA_GH200", 96},
-                            CardRow{"b200", "NVIDIA_B200", 192},    CardRow{"mi300x", "AMD_MI300X", 192},
-                            CardRow{"mi325x", "AMD_MI325X", 256},   CardRow{"mi355x", "AMD_MI355X", 288}};
+// Whole cards, to tell how many of them, or which part of one, a plan has. Whole-node plans may come without
+// GPU fields.
+constexpr std::array kCards{CardRow{"a16", "NVIDIA_A16", 16},     CardRow{"a40", "NVIDIA_A40", 48},
+                            CardRow{"a100", "NVIDIA_A100", 80},   CardRow{"l40s", "NVIDIA_L40S", 48},
+                            CardRow{"h100", "NVIDIA_H100", 80},   CardRow{"gh200", "NVIDIA_GH200", 96},
+                            CardRow{"b200", "NVIDIA_B200", 192},  CardRow{"mi300x", "AMD_MI300X", 192},
+                            CardRow{"mi325x", "AMD_MI325X", 256}, CardRow{"mi355x", "AMD_MI355X", 288}};
 // A plan of this card was seen with a total that fits six cards and eight: without a count it cannot be told.
 constexpr std::string_view kUnclearCard = "mi325x";
 // Totals are marketing figures (a 180 GB card counts as 192), so a whole number of cards need only be near.
@@ -54,7 +57,8 @@ bool near(double a, double b) {
     return std::abs(a - b) <= kNear * b;
 }
 
-/// "vcg-a100-12c-120g-80vram": the page asks not to parse it, and is the only source of what whole-node plans leave out.
+/// "vcg-a100-12c-120g-80vram": the page asks not to parse it, and is the only source of what whole-node plans
+/// leave out.
 struct IdParts {
     std::string card;
     std::optional<double> ram_gb;
@@ -78,18 +82,21 @@ IdParts parts_of(std::string_view id) {
         id.remove_prefix(std::min(part.size() + 1, id.size()));
         if (i == 1) out.card = part;
         if (i < 2) continue;
-        if (const auto vram = figure_before(part, "vram")) out.vram_gb = vram;
-        else if (const auto gb = figure_before(part, "gb")) out.ram_gb = gb;
-        else if (const auto g = figure_before(part, "g")) out.ram_gb = g;
+        if (const auto vram = figure_before(part, "vram"))
+            out.vram_gb = vram;
+        else if (const auto gb = figure_before(part, "gb"))
+            out.ram_gb = gb;
+        else if (const auto g = figure_before(part, "g"))
+            out.ram_gb = g;
     }
     return out;
 }
 
 const CardRow* card_of(const Plan& plan, const IdParts& parts) {
     for (const auto& row : kCards)
-        if (!plan.gpu_type.empty() ? plan.gpu_type == row.gpu_type ||
-                                         plan.gpu_type.starts_with(std::string(row.gpu_type) + "_")
-                                   : parts.card == row.name)
+        if (!plan.gpu_type.empty()
+                ? plan.gpu_type == row.gpu_type || plan.gpu_type.starts_with(std::string(row.gpu_type) + "_")
+                : parts.card == row.name)
             return &row;
     return nullptr;
 }
@@ -131,8 +138,8 @@ PriceReading hourly(const NumberText& hourly, const NumberText& monthly) {
 
 std::string base64(std::string_view text) {
     std::string out(4 * ((text.size() + 2) / 3) + 1, '\0');  // it writes an end mark as well
-    EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()), reinterpret_cast<const unsigned char*>(text.data()),
-                    static_cast<int>(text.size()));
+    EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+                    reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
     out.pop_back();
     return out;
 }
@@ -148,8 +155,9 @@ Error error_with(ErrorKind kind, const Answer& a, std::string_view what) {
     return {.kind = kind, .message = fmt::format("Vultr, {}: {}", what, came), .retry_after = a.retry_after};
 }
 
+/// Older copies of the documentation name 503 for it; a 503 of somebody in between is another thing.
 bool too_often(const Answer& a) {
-    return a.delivery == Delivery::answered && (a.status == 429 || a.status == 503);
+    return a.delivery == Delivery::answered && (a.status == 429 || (a.status == 503 && a.flat));
 }
 
 /// The kind of a clean refusal of a create; nothing if the answer is not on the white-list.
@@ -166,7 +174,8 @@ std::optional<ErrorKind> refusal_of(const Answer& a) {
             if (contains_any(a.text, kQuotaTexts)) return ErrorKind::quota;
             if (a.status == 403) return ErrorKind::auth;  // the sub-user lacks the right
             if (contains_any(a.text, kFieldTexts)) return ErrorKind::refused;
-            return ErrorKind::no_capacity;  // no stock has no words of its own: whatever else it is, it is this pair's
+            return ErrorKind::no_capacity;  // no stock has no words of its own: whatever else it is, it is
+                                            // this pair's
         case 404:
         case 409:
             return ErrorKind::no_capacity;
@@ -182,8 +191,9 @@ std::optional<ErrorKind> refusal_of(const Answer& a) {
 Presence presence_of(const Instance& i) {
     if (i.status == "pending" || i.status == "installing") return Presence::booting;
     if (i.status == "failed") return Presence::failed;
-    if (i.status == "suspended") return Presence::stopped;  // switched off by Vultr: abuse, unpaid, or taken back
-    if (i.status != "active") return Presence::unknown;     // "resizing", and what came later
+    if (i.status == "suspended")
+        return Presence::stopped;  // switched off by Vultr: abuse, unpaid, or taken back
+    if (i.status != "active") return Presence::unknown;  // "resizing", and what came later
     if (i.power_status == "stopped") return Presence::stopped;
     if (i.power_status != "running") return Presence::unknown;  // it says running while pending already
     if (i.server_status == "ok") {
@@ -227,7 +237,8 @@ std::optional<OfferId> parse_offer_id(std::string_view text) {
 
 bool has_gpu(const Plan& plan) {
     // "vdm" are whole nodes of any kind; those with GPUs have the same prefix as the slices.
-    return plan.type == "vcg" || plan.id.starts_with("vcg-") || !plan.gpu_type.empty() || plan.gpu_vram_gb.value_or(0) > 0;
+    return plan.type == "vcg" || plan.id.starts_with("vcg-") || !plan.gpu_type.empty() ||
+           plan.gpu_vram_gb.value_or(0) > 0;
 }
 
 bool is_preemptible(const Plan& plan) {
@@ -267,24 +278,28 @@ PlanGpus gpus_of(const Plan& plan, const GpuLookup& lookup) {
     out.share = std::min(1.0, *count);
     if (card != nullptr && total) {
         // One GPU with less memory than the card has is a slice of it, whatever its count says.
-        if (out.count == 1 && out.share == 1 && *total < (1 - kNear) * card->vram_gb) out.share = *total / card->vram_gb;
+        if (out.count == 1 && out.share == 1 && *total < (1 - kNear) * card->vram_gb)
+            out.share = *total / card->vram_gb;
         // A total that is one card's although there are several is a figure per card; the table settles it.
-        if (out.count > 1 && near(*total, card->vram_gb) && !near(*total / out.count, card->vram_gb)) *total *= out.count;
+        if (out.count > 1 && near(*total, card->vram_gb) && !near(*total / out.count, card->vram_gb))
+            *total *= out.count;
     }
     out.gpu.provider_name = !plan.gpu_type.empty() ? plan.gpu_type : plan.id;
     if (total) {
         const auto each = *total / out.count;
         // A slice is smaller than any card, so the table can settle whole cards only.
-        const auto reading = out.share < 1 ? MemoryReading{.memory = Bytes{static_cast<std::int64_t>(each * static_cast<double>(kGiB))}}
-                                           : read_gpu_memory(each, kGiB, "vultr", out.gpu.provider_name, lookup);
+        const auto reading =
+            out.share < 1
+                ? MemoryReading{.memory = Bytes{static_cast<std::int64_t>(each * static_cast<double>(kGiB))}}
+                : read_gpu_memory(each, kGiB, "vultr", out.gpu.provider_name, lookup);
         if (reading.unsettled) {
             out.reason = kMemoryUnit;
             return out;
         }
         out.gpu.memory = reading.memory;
     }
-    // The plan's own row first: it knows the form of the card, which `gpu_type` leaves out. The memory of a plan is a
-    // marketing figure or a slice's, so the name alone decides.
+    // The plan's own row first: it knows the form of the card, which `gpu_type` leaves out. The memory of a
+    // plan is a marketing figure or a slice's, so the name alone decides.
     auto known = lookup("vultr", plan.id, std::nullopt);
     if (!known && !plan.gpu_type.empty()) known = lookup("vultr", plan.gpu_type, std::nullopt);
     if (!known && card != nullptr) known = lookup("vultr", card->gpu_type, std::nullopt);
@@ -295,7 +310,8 @@ PlanGpus gpus_of(const Plan& plan, const GpuLookup& lookup) {
 PriceReading price_in(const Plan& plan, const std::string& region) {
     const bool preemptible = is_preemptible(plan);
     const auto of = [&](const Price& p) {
-        return preemptible ? hourly(p.hourly_preemptible, p.monthly_preemptible) : hourly(p.hourly, p.monthly);
+        return preemptible ? hourly(p.hourly_preemptible, p.monthly_preemptible)
+                           : hourly(p.hourly, p.monthly);
     };
     if (const auto here = plan.location_price.find(region); here != plan.location_price.end())
         if (auto reading = of(here->second); reading.reason != "price_missing") return reading;
@@ -305,7 +321,9 @@ PriceReading price_in(const Plan& plan, const std::string& region) {
 std::variant<Offer, RejectedOffer> offer_of(const Plan& plan, const Region& region, const GpuLookup& lookup) {
     const bool preemptible = is_preemptible(plan);
     const auto id = offer_id({.plan = plan.id, .region = region.id, .preemptible = preemptible});
-    const auto rejected = [&](std::string_view reason) { return RejectedOffer{.id = id, .reason = std::string(reason)}; };
+    const auto rejected = [&](std::string_view reason) {
+        return RejectedOffer{.id = id, .reason = std::string(reason)};
+    };
     if (!plan.problem.empty()) return rejected("malformed");
     if (plan.id.empty() || region.id.empty()) return rejected("id_missing");
     if (!plan.on_demand.value_or(true) && !preemptible) return rejected("not_for_sale");
@@ -340,7 +358,8 @@ std::variant<Offer, RejectedOffer> offer_of(const Plan& plan, const Region& regi
 
 std::optional<std::int64_t> system_id(const std::vector<System>& systems) {
     for (const auto& s : systems)
-        if (s.id > 0 && s.family == "ubuntu" && s.arch == "x64" && s.name.starts_with("Ubuntu 22.04")) return s.id;
+        if (s.id > 0 && s.family == "ubuntu" && s.arch == "x64" && s.name.starts_with("Ubuntu 22.04"))
+            return s.id;
     return std::nullopt;
 }
 
@@ -368,15 +387,18 @@ ProviderMachine machine_of(const Instance& i, const Plan* plan, const GpuLookup&
     for (const auto& tag : i.tags)
         if (tag.starts_with(kTagKey)) m.env_tag = tag.substr(kTagKey.size());
     m.presence = presence_of(i);
-    m.raw_state = fmt::format("{}, power {}, server {}", i.status, i.power_status.empty() ? "?" : i.power_status,
-                              i.server_status.empty() ? "?" : i.server_status);
+    m.raw_state =
+        fmt::format("{}, power {}, server {}", i.status, i.power_status.empty() ? "?" : i.power_status,
+                    i.server_status.empty() ? "?" : i.server_status);
     m.region = i.region;
     m.data_center = i.region;
     m.created_at = parse_rfc3339(i.date_created);
-    if (!i.main_ip.empty() && i.main_ip != "0.0.0.0") m.ssh = SshEndpoint{.host = i.main_ip, .port = 22, .user = "root"};
+    if (!i.main_ip.empty() && i.main_ip != "0.0.0.0")
+        m.ssh = SshEndpoint{.host = i.main_ip, .port = 22, .user = "root"};
     m.disk_rate = UsdPerHour{0};  // within the plan's price
     if (plan == nullptr) return m;
-    // An instance does not tell its price. Billed from its creation until it is destroyed, also while it is stopped.
+    // An instance does not tell its price. Billed from its creation until it is destroyed, also while it is
+    // stopped.
     m.spot = is_preemptible(*plan);
     if (const auto price = price_in(*plan, i.region); price.ok()) m.gpu_rate = UsdPerHour{price.micros};
     if (!has_gpu(*plan)) {
@@ -409,31 +431,36 @@ LaunchOutcome outcome_of(const Reply<Instance>& reply) {
 }
 
 Error read_error(const Answer& a, std::string_view what) {
-    if (a.paced || too_often(a)) return error_with(ErrorKind::rate_limited, a, what);
+    if (a.paced) return error_with(a.held, a, what);
+    if (too_often(a)) return error_with(ErrorKind::rate_limited, a, what);
     if (a.delivery != Delivery::answered) return error_with(ErrorKind::unavailable, a, what);
     // 401 and 403 without Vultr's own words are somebody else's.
     if (a.status == 401 || a.status == 403)
         return error_with(a.flat ? ErrorKind::auth : ErrorKind::unavailable, a, what);
     if (a.status == 405 || a.status == 410) return error_with(ErrorKind::api_retired, a, what);
     // Redirects are not followed, and 5xx is somebody in between or behind: nothing was learnt either way.
-    if (a.status >= 500 || (a.status >= 300 && a.status < 400)) return error_with(ErrorKind::unavailable, a, what);
+    if (a.status >= 500 || (a.status >= 300 && a.status < 400))
+        return error_with(ErrorKind::unavailable, a, what);
     return error_with(ErrorKind::malformed, a, what);
 }
 
 Error before_create(const Answer& a, std::string_view what) {
     auto error = read_error(a, what);
-    if (error.kind == ErrorKind::malformed || error.kind == ErrorKind::rate_limited) error.kind = ErrorKind::unavailable;
+    if (error.kind == ErrorKind::malformed || error.kind == ErrorKind::rate_limited)
+        error.kind = ErrorKind::unavailable;
     return error;
 }
 
 Error destroy_error(const Answer& a) {
     constexpr std::string_view what = "destroy instance";
-    if (a.paced || too_often(a)) return error_with(ErrorKind::rate_limited, a, what);
+    if (a.paced) return error_with(a.held, a, what);
+    if (too_often(a)) return error_with(ErrorKind::rate_limited, a, what);
     if (a.delivery == Delivery::not_sent) return error_with(ErrorKind::unavailable, a, what);
     if (a.delivery == Delivery::answered && a.flat) {
         if (a.status == 401 || a.status == 403) return error_with(ErrorKind::auth, a, what);
         if (contains_folded(a.text, "locked")) {
-            // Nothing happened, and nothing will until the lock is off: mostly the first minutes after a create.
+            // Nothing happened, and nothing will until the lock is off: mostly the first minutes after a
+            // create.
             auto error = error_with(ErrorKind::unavailable, a, what);
             error.retry_after = std::max(a.retry_after.value_or(kLockedFor), kLockedFor);
             return error;
@@ -447,8 +474,9 @@ Error destroy_error(const Answer& a) {
 bool says_no_such_instance(const Answer& a) {
     if (a.delivery != Delivery::answered || !a.flat) return false;
     if (a.status == 404) return true;
-    return a.status == 400 && (contains_folded(a.text, "invalid instance") || contains_folded(a.text, "invalid server") ||
-                               contains_folded(a.text, "not found"));
+    return a.status == 400 &&
+           (contains_folded(a.text, "invalid instance") || contains_folded(a.text, "invalid server") ||
+            contains_folded(a.text, "not found"));
 }
 
 bool says_pending_destruction(const Answer& a) {
@@ -458,8 +486,10 @@ bool says_pending_destruction(const Answer& a) {
 Result<Usd> available(const Account& account) {
     const auto balance = read_amount(account.balance);
     if (!balance) return fail(ErrorKind::malformed, "Vultr, read the account: `balance` is not a number");
-    const auto pending = account.pending_charges ? read_amount(account.pending_charges) : std::optional<std::int64_t>(0);
-    if (!pending) return fail(ErrorKind::malformed, "Vultr, read the account: `pending_charges` is not a number");
+    const auto pending =
+        account.pending_charges ? read_amount(account.pending_charges) : std::optional<std::int64_t>(0);
+    if (!pending)
+        return fail(ErrorKind::malformed, "Vultr, read the account: `pending_charges` is not a number");
     return Usd{-*balance - *pending};
 }
 
@@ -473,7 +503,8 @@ std::vector<Charge> charges_of(const std::vector<PendingCharge>& rows, Instant f
         if (label.empty() || !begin || !end || !total || *end <= from || *begin >= until) continue;
         const auto same = std::ranges::find(out, label, &Charge::tag);
         if (same == out.end()) {
-            out.push_back({.machine = {}, .tag = label, .from = *begin, .until = *end, .amount = Usd{*total}});
+            out.push_back(
+                {.machine = {}, .tag = label, .from = *begin, .until = *end, .amount = Usd{*total}});
             continue;
         }
         same->from = std::min(same->from, *begin);
@@ -490,14 +521,21 @@ Finding finding_of(const Answer& a, std::string_view what) {
                        .text = fmt::format("{}: {}", read_error(a, what).message, advice)};
     };
     if (a.delivery != Delivery::answered || a.paced)
-        return failed("api", "the address of the API could not be reached: look at the network and providers.vultr.api_url");
+        return failed(
+            "api",
+            "the address of the API could not be reached: look at the network and providers.vultr.api_url");
     if (a.status == 401 && a.flat && contains_folded(a.text, "unauthorized ip"))
-        return failed("key", "the key is good, but its list of addresses does not have the one that we come from: add it in "
-                             "Vultr's console under API, access control");
+        return failed(
+            "key",
+            "the key is good, but its list of addresses does not have the one that we come from: add it in "
+            "Vultr's console under API, access control");
     if (a.status == 401 && a.flat)
-        return failed("key", "the key is mistyped or was replaced: copy it again from Vultr's console under API");
+        return failed("key",
+                      "the key is mistyped or was replaced: copy it again from Vultr's console under API");
     if (a.status == 403 && a.flat)
-        return failed("scope", "the key's user lacks a right: it needs subscriptions and provisioning (and billing for the balance)");
+        return failed("scope",
+                      "the key's user lacks a right: it needs subscriptions and provisioning (and billing "
+                      "for the balance)");
     if (too_often(a)) return failed("api", "too many calls come from this address: try again later");
     if (a.status == 404 || a.status == 405 || a.status == 410)
         return failed("api", "this is not Vultr's API v2: look at providers.vultr.api_url");

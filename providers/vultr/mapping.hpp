@@ -1,4 +1,5 @@
-// Vultr's words <-> the model. Pure: no IO, no clock. Every trap of Vultr is handled here and named in a comment.
+// Vultr's words <-> the model. Pure: no IO, no clock. Every trap of Vultr is handled here and named in a
+// comment.
 #pragma once
 #include <optional>
 #include <string>
@@ -68,15 +69,18 @@ struct PlanGpus {
 /// The error of a destroy that was neither accepted nor pointless.
 [[nodiscard]] Error destroy_error(const Answer& answer);
 
-/// "There is no such instance": a 404, or a 400 that says so. Means nothing without a proof that the key is good.
+/// "There is no such instance": a 404, or a 400 that says so. Means nothing without a proof that the key is
+/// good.
 [[nodiscard]] bool says_no_such_instance(const Answer& answer);
 /// A second destroy is answered with an error like this.
 [[nodiscard]] bool says_pending_destruction(const Answer& answer);
 
 /// Money left: a negative balance is credit, and what is pending is as good as spent.
 [[nodiscard]] Result<Usd> available(const Account& account);
-/// The books by label: "Cloud GPU (label)". Lines without a label, without dates, or outside [from, until) are left out.
-[[nodiscard]] std::vector<Charge> charges_of(const std::vector<PendingCharge>& rows, Instant from, Instant until);
+/// The books by label: "Cloud GPU (label)". Lines without a label, without dates, or outside [from, until)
+/// are left out.
+[[nodiscard]] std::vector<Charge> charges_of(const std::vector<PendingCharge>& rows, Instant from,
+                                             Instant until);
 
 /// What a failed call of `check` means in plain words, and what to do.
 [[nodiscard]] Finding finding_of(const Answer& answer, std::string_view what);

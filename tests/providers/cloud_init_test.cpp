@@ -1,8 +1,9 @@
-// The start hook is run for real: by dash and by bash, in a folder that stands for the root of a machine, with recording
-// stand-ins for the programs of the system.
+// The start hook is run for real: by dash and by bash, in a folder that stands for the root of a machine,
+// with recording stand-ins for the programs of the system.
 #include "providers/cloud_init.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -22,9 +23,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kPem = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\nBG5vbmUAAAAEbm9uZQAAAAAAAAAB\n-----END OPENSSH PRIVATE KEY-----\n";
-const std::string kHostPublic = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHostHostHostHostHostHostHostHostHostHost gpuferry";
-const std::string kClientPublic = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIUserUserUserUserUserUserUserUserUserUser gpuferry";
+const std::string kPem =
+    "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\nBG5vbmUAAAAEbm9uZQAAAAAAAAAB\n-----END "
+    "OPENSSH PRIVATE KEY-----\n";
+const std::string kHostPublic =
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHostHostHostHostHostHostHostHostHostHost gpuferry";
+const std::string kClientPublic =
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIUserUserUserUserUserUserUserUserUserUser gpuferry";
 
 LaunchRequest request() {
     LaunchRequest r;
@@ -35,10 +40,13 @@ LaunchRequest request() {
              {"GPUFERRY_PIN", ""},
              {"not a name", "x"}};
     // What the agent would see; then it stays, as the agent does.
-    r.start_script = "printf '%s|' \"$GPUFERRY_MACHINE\" \"$GPUFERRY_ENROL\" \"$HOME\" \"$PWD\" >\"$GPUFERRY_ROOT/seen.part\"\n"
-                     "echo $$ >>\"$GPUFERRY_ROOT/started\"\n"
-                     "mv \"$GPUFERRY_ROOT/seen.part\" \"$GPUFERRY_ROOT/seen\"\nexec sleep 1000\n";
-    r.ssh = SshSetup{.client_public = kClientPublic + "\n", .host_private = Secret(kPem), .host_public = kHostPublic};
+    r.start_script =
+        "printf '%s|' \"$GPUFERRY_MACHINE\" \"$GPUFERRY_ENROL\" \"$HOME\" \"$PWD\" "
+        ">\"$GPUFERRY_ROOT/seen.part\"\n"
+        "echo $$ >>\"$GPUFERRY_ROOT/started\"\n"
+        "mv \"$GPUFERRY_ROOT/seen.part\" \"$GPUFERRY_ROOT/seen\"\nexec sleep 1000\n";
+    r.ssh = SshSetup{
+        .client_public = kClientPublic + "\n", .host_private = Secret(kPem), .host_public = kHostPublic};
     return r;
 }
 
@@ -53,7 +61,7 @@ void write(const fs::path& file, const std::string& text) {
 }
 
 unsigned mode(const fs::path& file) {
-    struct stat s {};
+    struct stat s{};
     return ::stat(file.c_str(), &s) == 0 ? s.st_mode & 07777U : 0U;
 }
 
@@ -72,14 +80,16 @@ struct Machine {
         // A unit is active once it was started.
         recording("systemctl", "[ \"$1\" != is-active ] || [ -e \"$GPUFERRY_ROOT/unit\" ]\n");
         recording("systemd-run",
-                  ": >\"$GPUFERRY_ROOT/unit\"\nwhile [ \"$1\" != /bin/sh ]; do shift; done\n\"$@\" </dev/null >/dev/null 2>&1 &\n");
+                  ": >\"$GPUFERRY_ROOT/unit\"\nwhile [ \"$1\" != /bin/sh ]; do shift; done\n\"$@\" "
+                  "</dev/null >/dev/null 2>&1 &\n");
     }
     [[nodiscard]] fs::path root() const { return folder.path() / "root"; }
     void program(const std::string& name, const std::string& text) const {
         write(folder.path() / "bin" / name, text);
         fs::permissions(folder.path() / "bin" / name, fs::perms::owner_all);
     }
-    /// Runs the text as cloud-init does: a file of its own, as root, without a terminal. Returns the exit status.
+    /// Runs the text as cloud-init does: a file of its own, as root, without a terminal. Returns the exit
+    /// status.
     int boot(const std::string& user_data) const {
         write(folder.path() / "user-data", user_data);
         const auto path = (folder.path() / "bin").string() + ":/usr/sbin:/usr/bin:/sbin:/bin";
@@ -90,8 +100,10 @@ struct Machine {
             ::setenv("GPUFERRY_ROOT", root().c_str(), 1);
             ::unsetenv("HOME");
             const auto log = (folder.path() / "log").string();
-            if (::freopen(log.c_str(), "a", stdout) == nullptr || ::freopen(log.c_str(), "a", stderr) == nullptr) ::_exit(126);
-            ::execlp(interpreter.c_str(), interpreter.c_str(), (folder.path() / "user-data").c_str(), nullptr);
+            const int fd = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+            if (::dup2(fd, STDOUT_FILENO) < 0 || ::dup2(fd, STDERR_FILENO) < 0) ::_exit(126);
+            ::execlp(interpreter.c_str(), interpreter.c_str(), (folder.path() / "user-data").c_str(),
+                     nullptr);
             ::_exit(127);
         }
         int status = 0;
@@ -188,7 +200,8 @@ TEST_CASE("the start hook run twice changes nothing and starts nothing again") {
             REQUIRE(m.boot(text) == 0);
             REQUIRE(!m.seen().empty());
             REQUIRE(m.boot(text) == 0);
-            CHECK(read(m.root() / "home/ubuntu/.ssh/authorized_keys") == "ssh-rsa AAAAother console\n" + kClientPublic + "\n");
+            CHECK(read(m.root() / "home/ubuntu/.ssh/authorized_keys") ==
+                  "ssh-rsa AAAAother console\n" + kClientPublic + "\n");
             CHECK(read(m.root() / "root/.ssh/authorized_keys") == kClientPublic + "\n");
             CHECK(read(m.root() / "etc/ssh/ssh_host_ed25519_key") == kPem);
             CHECK(count(read(m.root() / "started"), "\n") == 1);
@@ -205,7 +218,9 @@ TEST_CASE("an sshd without an include gets the host key at the top of its own fi
           "HostKey /etc/ssh/ssh_host_ed25519_key\nHostKey /etc/ssh/ssh_host_rsa_key\n");
 }
 
-TEST_CASE("an sshd that does not take the configuration is left running as it is, and the machine starts all the same") {
+TEST_CASE(
+    "an sshd that does not take the configuration is left running as it is, and the machine starts all the "
+    "same") {
     Machine m("dash", true);
     m.program("sshd", "#!/bin/sh\nexit 255\n");
     REQUIRE(m.boot(cloud_init_script(request(), {})) == 0);
@@ -215,9 +230,10 @@ TEST_CASE("an sshd that does not take the configuration is left running as it is
 
 TEST_CASE("a systemd-run that does not know a property is asked again without") {
     Machine m("dash", true);
-    m.program("systemd-run",
-              "#!/bin/sh\ncase \"$*\" in *OOMPolicy*) exit 1;; esac\nwhile [ \"$1\" != /bin/sh ]; do shift; done\n"
-              "\"$@\" </dev/null >/dev/null 2>&1 &\n");
+    m.program(
+        "systemd-run",
+        "#!/bin/sh\ncase \"$*\" in *OOMPolicy*) exit 1;; esac\nwhile [ \"$1\" != /bin/sh ]; do shift; done\n"
+        "\"$@\" </dev/null >/dev/null 2>&1 &\n");
     REQUIRE(m.boot(cloud_init_script(request(), {})) == 0);
     CHECK(!m.seen().empty());
 }
@@ -233,6 +249,18 @@ TEST_CASE("without SSH the start hook leaves sshd and everybody's keys alone") {
     CHECK(m.calls().find("ssh") == std::string::npos);
 }
 
+TEST_CASE("without a start script the start hook only opens the way for ssh") {
+    Machine m("dash", true);
+    auto r = request();
+    r.start_script.clear();
+    r.env.clear();
+    REQUIRE(m.boot(cloud_init_script(r, {.login = "ubuntu"})) == 0);
+    CHECK(read(m.root() / "etc/ssh/ssh_host_ed25519_key") == kPem);
+    CHECK(read(m.root() / "home/ubuntu/.ssh/authorized_keys") == kClientPublic + "\n");
+    CHECK(!fs::exists(m.root() / "etc/gpuferry"));
+    CHECK(m.calls().find("systemd-run") == std::string::npos);
+}
+
 TEST_CASE("a key to throw away is a key that ssh knows, and another each time") {
     const auto a = throwaway_public_key();
     const auto b = throwaway_public_key();
@@ -244,6 +272,7 @@ TEST_CASE("a key to throw away is a key that ssh knows, and another each time") 
     if (std::system("command -v ssh-keygen >/dev/null 2>&1") == 0) {
         TemporaryFolder folder;
         write(folder.path() / "k.pub", *a + "\n");
-        CHECK(std::system(fmt::format("ssh-keygen -l -f {}/k.pub >/dev/null", folder.path().string()).c_str()) == 0);
+        CHECK(std::system(
+                  fmt::format("ssh-keygen -l -f {}/k.pub >/dev/null", folder.path().string()).c_str()) == 0);
     }
 }

@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include "cloud_bench.hpp"
 #include "providers/lambda/mapping.hpp"
@@ -19,7 +17,8 @@ using Sent = gf::test::Answer;
 namespace {
 
 const std::string kHtml = "<!DOCTYPE html><title>502 Bad Gateway</title>";
-const std::string kLine = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOurOurOurOurOurOurOurOurOurOurOurOurOurOu gpuferry";
+const std::string kLine =
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOurOurOurOurOurOurOurOurOurOurOurOurOurOu gpuferry";
 
 Sent plain(int status, std::string body, std::string type = "application/json") {
     return {.status = status, .body = std::move(body), .content_type = std::move(type)};
@@ -27,7 +26,9 @@ Sent plain(int status, std::string body, std::string type = "application/json") 
 
 LaunchRequest request_with_ssh(LambdaBench& b, int number, const std::string& line = kLine) {
     auto r = gf::test::launch_request(b.some_offer(), number);
-    r.ssh = SshSetup{.client_public = line, .host_private = Secret("-----BEGIN X-----\nPRIVATEPRIVATEPRIVATE\n"), .host_public = "ssh-ed25519 AAAAhost"};
+    r.ssh = SshSetup{.client_public = line,
+                     .host_private = Secret("-----BEGIN X-----\nPRIVATEPRIVATEPRIVATE\n"),
+                     .host_public = "ssh-ed25519 AAAAhost"};
     return r;
 }
 
@@ -55,39 +56,60 @@ TEST_CASE("Lambda: every documented answer to a launch has its outcome") {
         Sent sent;
         ErrorKind kind;
     } rows[] = {
-        {"wrong key", lambda_error(401, "global/invalid-api-key", "API key was invalid, expired, or deleted."), ErrorKind::auth},
-        {"inactive", lambda_error(403, "global/account-inactive", "Your account is inactive."), ErrorKind::auth},
-        {"address", lambda_error(403, "global/invalid-address", "Your billing address is invalid."), ErrorKind::auth},
+        {"wrong key",
+         lambda_error(401, "global/invalid-api-key", "API key was invalid, expired, or deleted."),
+         ErrorKind::auth},
+        {"inactive", lambda_error(403, "global/account-inactive", "Your account is inactive."),
+         ErrorKind::auth},
+        {"address", lambda_error(403, "global/invalid-address", "Your billing address is invalid."),
+         ErrorKind::auth},
         {"forbidden", lambda_error(403, "global/forbidden", ""), ErrorKind::auth},
-        {"bad request", lambda_error(400, "global/invalid-parameters", "Invalid request data."), ErrorKind::refused},
+        {"bad request", lambda_error(400, "global/invalid-parameters", "Invalid request data."),
+         ErrorKind::refused},
         {"A15 quota", lambda_error(400, "global/quota-exceeded", "Quota exceeded."), ErrorKind::quota},
-        {"no capacity", lambda_error(400, kCapacity, "Not enough capacity to fulfill launch request."), ErrorKind::no_capacity},
+        {"no capacity", lambda_error(400, kCapacity, "Not enough capacity to fulfill launch request."),
+         ErrorKind::no_capacity},
         {"other words, same code", lambda_error(400, kCapacity, "Quota exceeded."), ErrorKind::no_capacity},
-        {"filesystem", lambda_error(400, "instance-operations/launch/file-system-in-wrong-region", "x"), ErrorKind::refused},
-        {"no filesystems", lambda_error(400, "instance-operations/launch/file-systems-not-supported", "x"), ErrorKind::refused},
-        {"no such type, 400", lambda_error(400, "global/object-does-not-exist", "Region does not exist."), ErrorKind::no_capacity},
-        {"no such key, 404", lambda_error(404, "global/object-does-not-exist", "SSH key orch-3fa1 does not exist."), ErrorKind::no_capacity},
-        {"no route", lambda_error(404, "global/not-found", "The requested resource was not found."), ErrorKind::api_retired},
+        {"filesystem", lambda_error(400, "instance-operations/launch/file-system-in-wrong-region", "x"),
+         ErrorKind::refused},
+        {"no filesystems", lambda_error(400, "instance-operations/launch/file-systems-not-supported", "x"),
+         ErrorKind::refused},
+        {"no such type, 400", lambda_error(400, "global/object-does-not-exist", "Region does not exist."),
+         ErrorKind::no_capacity},
+        {"no such key, 404",
+         lambda_error(404, "global/object-does-not-exist", "SSH key orch-3fa1 does not exist."),
+         ErrorKind::no_capacity},
+        {"no route", lambda_error(404, "global/not-found", "The requested resource was not found."),
+         ErrorKind::api_retired},
         {"410", plain(410, "Gone", "text/plain"), ErrorKind::api_retired},
         {"duplicate", lambda_error(400, "global/duplicate", "x"), ErrorKind::unknown_outcome},
-        {"conflict", lambda_error(409, "global/conflict", "The request conflicts."), ErrorKind::unknown_outcome},
-        {"internal", lambda_error(409, "global/internal-error", "An internal server error occurred."), ErrorKind::unknown_outcome},
-        {"unknown, 400", lambda_error(400, "global/unknown", "An unknown error occurred."), ErrorKind::unknown_outcome},
-        {"unknown, 500", lambda_error(500, "global/unknown", "An unknown error occurred."), ErrorKind::unknown_outcome},
-        {"provider, 400", lambda_error(400, "provider/internal-unavailable", "Try again shortly"), ErrorKind::unknown_outcome},
-        {"provider, 503", lambda_error(503, "provider/internal-unavailable", "Try again shortly"), ErrorKind::unknown_outcome},
+        {"conflict", lambda_error(409, "global/conflict", "The request conflicts."),
+         ErrorKind::unknown_outcome},
+        {"internal", lambda_error(409, "global/internal-error", "An internal server error occurred."),
+         ErrorKind::unknown_outcome},
+        {"unknown, 400", lambda_error(400, "global/unknown", "An unknown error occurred."),
+         ErrorKind::unknown_outcome},
+        {"unknown, 500", lambda_error(500, "global/unknown", "An unknown error occurred."),
+         ErrorKind::unknown_outcome},
+        {"provider, 400", lambda_error(400, "provider/internal-unavailable", "Try again shortly"),
+         ErrorKind::unknown_outcome},
+        {"provider, 503", lambda_error(503, "provider/internal-unavailable", "Try again shortly"),
+         ErrorKind::unknown_outcome},
         {"a code of tomorrow", lambda_error(400, "global/new-code", "x"), ErrorKind::unknown_outcome},
         {"capacity as 500", lambda_error(500, kCapacity, "x"), ErrorKind::unknown_outcome},
         {"400 without a code", plain(400, R"({"error":"nope"})"), ErrorKind::unknown_outcome},
         {"400 as HTML", plain(400, kHtml, "text/html"), ErrorKind::unknown_outcome},
         {"401 as HTML", plain(401, kHtml, "text/html"), ErrorKind::unknown_outcome},
-        {"A09 429 with the envelope", lambda_error(429, "global/too-many-requests", "Slow down."), ErrorKind::unknown_outcome},
+        {"A09 429 with the envelope", lambda_error(429, "global/too-many-requests", "Slow down."),
+         ErrorKind::unknown_outcome},
         {"429 empty", plain(429, ""), ErrorKind::unknown_outcome},
         {"A02 502", plain(502, kHtml, "text/html"), ErrorKind::unknown_outcome},
         {"200 with HTML", plain(200, kHtml, "text/html"), ErrorKind::unknown_outcome},
         {"200 without ids", plain(200, R"({"data":{"instance_ids":[]}})"), ErrorKind::unknown_outcome},
         {"A11 truncated JSON", plain(200, R"({"data":{"instance_ids":["09)"), ErrorKind::unknown_outcome},
-        {"a redirect", {.status = 301, .headers = {{"Location", "https://cloud.lambda.ai/"}}}, ErrorKind::unknown_outcome},
+        {"a redirect",
+         {.status = 301, .headers = {{"Location", "https://cloud.lambda.ai/"}}},
+         ErrorKind::unknown_outcome},
     };
     for (const auto& row : rows) {
         CAPTURE(row.what);
@@ -116,21 +138,31 @@ TEST_CASE("Lambda: every documented answer to a read, a listing and a terminate 
         {"forbidden", lambda_error(403, "global/forbidden", "x"), ErrorKind::auth, ErrorKind::auth},
         {"route", lambda_error(404, "global/not-found", "x"), ErrorKind::api_retired, ErrorKind::api_retired},
         {"A06 410", plain(410, "Gone", "text/plain"), ErrorKind::api_retired, ErrorKind::api_retired},
-        {"unknown", lambda_error(400, "global/unknown", "x"), ErrorKind::unavailable, ErrorKind::unknown_outcome},
-        {"internal", lambda_error(409, "global/internal-error", "x"), ErrorKind::unavailable, ErrorKind::unknown_outcome},
-        {"conflict", lambda_error(409, "global/conflict", "x"), ErrorKind::unavailable, ErrorKind::unknown_outcome},
-        {"provider", lambda_error(400, "provider/internal-unavailable", "x"), ErrorKind::unavailable, ErrorKind::unknown_outcome},
-        {"parameters", lambda_error(400, "global/invalid-parameters", "x"), ErrorKind::malformed, ErrorKind::unknown_outcome},
+        {"unknown", lambda_error(400, "global/unknown", "x"), ErrorKind::unavailable,
+         ErrorKind::unknown_outcome},
+        {"internal", lambda_error(409, "global/internal-error", "x"), ErrorKind::unavailable,
+         ErrorKind::unknown_outcome},
+        {"conflict", lambda_error(409, "global/conflict", "x"), ErrorKind::unavailable,
+         ErrorKind::unknown_outcome},
+        {"provider", lambda_error(400, "provider/internal-unavailable", "x"), ErrorKind::unavailable,
+         ErrorKind::unknown_outcome},
+        {"parameters", lambda_error(400, "global/invalid-parameters", "x"), ErrorKind::malformed,
+         ErrorKind::unknown_outcome},
         {"429", plain(429, kHtml, "text/html"), ErrorKind::rate_limited, ErrorKind::rate_limited},
         {"500", plain(500, kHtml, "text/html"), ErrorKind::unavailable, ErrorKind::unknown_outcome},
-        {"403 of an edge", plain(403, kHtml, "text/html"), ErrorKind::unavailable, ErrorKind::unknown_outcome},
+        {"403 of an edge", plain(403, kHtml, "text/html"), ErrorKind::unavailable,
+         ErrorKind::unknown_outcome},
         {"404 of an edge", plain(404, kHtml, "text/html"), ErrorKind::malformed, ErrorKind::unknown_outcome},
         {"200 HTML", plain(200, kHtml, "text/html"), ErrorKind::malformed, ErrorKind::unknown_outcome},
         {"A06 null", plain(200, R"({"data":null})"), ErrorKind::malformed, ErrorKind::unknown_outcome},
         {"nothing", plain(200, "{}"), ErrorKind::malformed, ErrorKind::unknown_outcome},
         {"another kind", plain(200, R"({"data":"x"})"), ErrorKind::malformed, ErrorKind::unknown_outcome},
-        {"A11 truncated", plain(200, R"({"data":[{"id":"09)"), ErrorKind::malformed, ErrorKind::unknown_outcome},
-        {"redirect", {.status = 301, .headers = {{"Location", "https://x/"}}}, ErrorKind::unavailable, ErrorKind::unknown_outcome},
+        {"A11 truncated", plain(200, R"({"data":[{"id":"09)"), ErrorKind::malformed,
+         ErrorKind::unknown_outcome},
+        {"redirect",
+         {.status = 301, .headers = {{"Location", "https://x/"}}},
+         ErrorKind::unavailable,
+         ErrorKind::unknown_outcome},
     };
     for (const auto& row : rows) {
         CAPTURE(row.what);
@@ -152,9 +184,10 @@ TEST_CASE("Lambda: every documented answer to a read, a listing and a terminate 
 }
 
 TEST_CASE("Lambda: a row of the listing without identity or state makes it no listing") {
-    for (const auto& row : {json{{"status", "active"}}, json{{"id", "x"}}, json{{"id", 7}, {"status", "active"}},
-                            json{{"id", "x"}, {"status", nullptr}}, json{{"id", "x"}, {"status", "active"}, {"tags", "t"}},
-                            json("x"), json{{"id", "x"}, {"status", "active"}, {"name", 3}}}) {
+    for (const auto& row :
+         {json{{"status", "active"}}, json{{"id", "x"}}, json{{"id", 7}, {"status", "active"}},
+          json{{"id", "x"}, {"status", nullptr}}, json{{"id", "x"}, {"status", "active"}, {"tags", "t"}},
+          json("x"), json{{"id", "x"}, {"status", "active"}, {"name", 3}}}) {
         CAPTURE(row.dump());
         LambdaBench b;
         b.script([&](const Received&) {
@@ -170,8 +203,11 @@ TEST_CASE("Lambda: an id beside an error is an id") {
     LambdaBench b;
     const auto request = gf::test::launch_request(b.some_offer(), 1);
     b.script([&](const Received& r) {
-        return is_launch(r) ? plain(500, R"({"data":{"instance_ids":["0920582c7ff041399e34823a0be62549"]},"error":{"code":"global/unknown"}})")
-                            : b.world.answer(r);
+        return is_launch(r)
+                   ? plain(
+                         500,
+                         R"({"data":{"instance_ids":["0920582c7ff041399e34823a0be62549"]},"error":{"code":"global/unknown"}})")
+                   : b.world.answer(r);
     });
     const auto out = b.provider().launch(request);
     CHECK(out.id.get() == "0920582c7ff041399e34823a0be62549");
@@ -223,7 +259,8 @@ TEST_CASE("Lambda: the catalogue becomes offers, and what cannot be one says why
     LambdaBench b;
     auto& t = b.world.types;
     t = json::object();
-    const auto put = [&](const std::string& name, const std::string& gpu, int cents, int gpus, std::vector<std::string> regions) -> json& {
+    const auto put = [&](const std::string& name, const std::string& gpu, int cents, int gpus,
+                         std::vector<std::string> regions) -> json& {
         t[name] = lambda_type(name, gpu, cents, gpus, regions);
         return t[name];
     };
@@ -234,11 +271,16 @@ TEST_CASE("Lambda: the catalogue becomes offers, and what cannot be one says why
     put("gpu_8x_v100", "something new", 632, 8, {"us-south-1"});
     put("gpu_1x_a6000", "A6000 (48 GB)", 109, 1, {});
     put("cpu_4x_general", "N/A", 20, 0, {"us-west-1"});
-    put("gpu_1x_text", "A10 (24 GB PCIe)", 0, 1, {"us-west-1"})["instance_type"]["price_cents_per_hour"] = "129";
-    const std::pair<const char*, json> prices[] = {{"null", nullptr}, {"zero", 0}, {"empty", ""}, {"negative", -1}, {"nan", "NaN"}, {"object", json::object()}};
+    put("gpu_1x_text", "A10 (24 GB PCIe)", 0, 1, {"us-west-1"})["instance_type"]["price_cents_per_hour"] =
+        "129";
+    const std::pair<const char*, json> prices[] = {{"null", nullptr}, {"zero", 0},
+                                                   {"empty", ""},     {"negative", -1},
+                                                   {"nan", "NaN"},    {"object", json::object()}};
     for (const auto& [name, price] : prices)
-        put(std::string("gpu_1x_") + name, "A10 (24 GB PCIe)", 1, 1, {"us-west-1"})["instance_type"]["price_cents_per_hour"] = price;
-    put("gpu_1x_uncounted", "A10 (24 GB PCIe)", 129, 1, {"us-west-1"})["instance_type"]["specs"].erase("gpus");
+        put(std::string("gpu_1x_") + name, "A10 (24 GB PCIe)", 1, 1,
+            {"us-west-1"})["instance_type"]["price_cents_per_hour"] = price;
+    put("gpu_1x_uncounted", "A10 (24 GB PCIe)", 129, 1, {"us-west-1"})["instance_type"]["specs"].erase(
+        "gpus");
     put("gpu_1x_nowhere", "A10 (24 GB PCIe)", 129, 1, {})["regions_with_capacity_available"] = "none";
 
     const auto list = b.provider().offers({.gpu_counts = {1, 8}});
@@ -297,9 +339,18 @@ TEST_CASE("Lambda: the memory of a card is in its description") {
     const struct {
         std::string text;
         std::optional<int> gb;
-    } rows[] = {{"GH200 (96 GB)", 96},        {"B200 (180 GB SXM6)", 180}, {"H100 (80 GB PCIe)", 80}, {"A100 (40 GB SXM4)", 40},
-                {"Tesla V100 (16 GB)", 16},   {"N/A", {}},                 {"", {}},                  {"A10", {}},
-                {"A10 (24 GiB)", {}},         {"A10 (GB)", {}},            {"A10 (0 GB)", {}},        {"A10 (-4 GB)", {}},
+    } rows[] = {{"GH200 (96 GB)", 96},
+                {"B200 (180 GB SXM6)", 180},
+                {"H100 (80 GB PCIe)", 80},
+                {"A100 (40 GB SXM4)", 40},
+                {"Tesla V100 (16 GB)", 16},
+                {"N/A", {}},
+                {"", {}},
+                {"A10", {}},
+                {"A10 (24 GiB)", {}},
+                {"A10 (GB)", {}},
+                {"A10 (0 GB)", {}},
+                {"A10 (-4 GB)", {}},
                 {"A10 (24 GBs)", {}}};
     for (const auto& row : rows) {
         CAPTURE(row.text);
@@ -313,7 +364,8 @@ TEST_CASE("Lambda: dollars in the place of cents stop launching there") {
     REQUIRE(good);
     CHECK(good->drift.empty());
     for (auto& item : b.world.types)
-        item["instance_type"]["price_cents_per_hour"] = item["instance_type"]["price_cents_per_hour"].get<double>() / 100;
+        item["instance_type"]["price_cents_per_hour"] =
+            item["instance_type"]["price_cents_per_hour"].get<double>() / 100;
     const auto off = b.provider().offers({.gpu_counts = {1}});
     REQUIRE(off);
     REQUIRE(!off->drift.empty());
@@ -326,16 +378,21 @@ TEST_CASE("Lambda: an instance's state, rate, marks and address") {
         std::string status;
         Presence presence;
         std::int64_t rate;
-    } rows[] = {{"booting", Presence::booting, 0},         {"active", Presence::running, 1'290'000},
+    } rows[] = {{"booting", Presence::booting, 0},           {"active", Presence::running, 1'290'000},
                 {"unhealthy", Presence::unknown, 1'290'000}, {"terminating", Presence::failed, 1'290'000},
-                {"terminated", Presence::gone, 0},         {"preempted", Presence::failed, 0},
+                {"terminated", Presence::gone, 0},           {"preempted", Presence::failed, 0},
                 {"migrating", Presence::unknown, 1'290'000}};
     for (const auto& row : rows) {
         CAPTURE(row.status);
         LambdaBench b;
-        json instance{{"id", "0920582c"}, {"name", "gf-x"}, {"status", row.status}, {"instance_type", a10},
-                      {"region", {{"name", "us-west-1"}}}, {"jupyter_token", "53968f128c4a4489b688c2c0a181d083"},
-                      {"tags", {{{"key", "other"}, {"value", "y"}}, {{"key", "gpuferry-machine"}, {"value", "gf-x"}}}}};
+        json instance{
+            {"id", "0920582c"},
+            {"name", "gf-x"},
+            {"status", row.status},
+            {"instance_type", a10},
+            {"region", {{"name", "us-west-1"}}},
+            {"jupyter_token", "53968f128c4a4489b688c2c0a181d083"},
+            {"tags", {{{"key", "other"}, {"value", "y"}}, {{"key", "gpuferry-machine"}, {"value", "gf-x"}}}}};
         if (row.status != "booting") instance["ip"] = "198.51.100.2";
         b.script([&](const Received&) { return plain(200, json{{"data", instance}}.dump()); });
         const auto m = b.provider().read(ProviderMachineId{"0920582c"});
@@ -366,8 +423,9 @@ TEST_CASE("Lambda: what is not there is gone only beside a proof") {
     int status = 404;
     b.script([&](const Received& r) {
         if (r.path() == "/api/v1/instances")
-            return key_good ? plain(200, listed ? R"({"data":[{"id":"x1","status":"active"}]})" : R"({"data":[]})")
-                            : lambda_error(401, "global/invalid-api-key", "no");
+            return key_good
+                       ? plain(200, listed ? R"({"data":[{"id":"x1","status":"active"}]})" : R"({"data":[]})")
+                       : lambda_error(401, "global/invalid-api-key", "no");
         return lambda_error(status, code, "Specified instance does not exist.");
     });
     key_good = false;
@@ -382,7 +440,8 @@ TEST_CASE("Lambda: what is not there is gone only beside a proof") {
         CHECK(seen->presence == Presence::gone);
         CHECK(b.provider().destroy(ProviderMachineId{"x1"}));
     }
-    // The code of a route: a listing decides, and one that still has the instance says that the route is what is missing.
+    // The code of a route: a listing decides, and one that still has the instance says that the route is what
+    // is missing.
     status = 404;
     code = "global/not-found";
     seen = b.provider().read(ProviderMachineId{"x1"});
@@ -427,130 +486,11 @@ TEST_CASE("Lambda: a second terminate is judged by what the instance does") {
 
 TEST_CASE("Lambda: a terminate whose answer does not name the instance has not been heard") {
     LambdaBench b;
-    b.script([](const Received&) { return plain(200, R"({"data":{"terminated_instances":[{"id":"other"}]}})"); });
+    b.script(
+        [](const Received&) { return plain(200, R"({"data":{"terminated_instances":[{"id":"other"}]}})"); });
     const auto out = b.provider().destroy(ProviderMachineId{"x1"});
     REQUIRE(!out);
     CHECK(out.error().kind == ErrorKind::unknown_outcome);
-}
-
-TEST_CASE("Lambda: one registered key per installation, made when it is missing and found by its text") {
-    LambdaBench b;
-    b.world.ssh_keys = json::array({{{"id", "k1"}, {"name", "alice"}, {"public_key", "ssh-rsa AAAAB3 alice"}}});
-    REQUIRE(!b.provider().launch(request_with_ssh(b, 1)).error);
-    REQUIRE(!b.provider().launch(request_with_ssh(b, 2)).error);
-    REQUIRE(b.world.ssh_keys.size() == 2);
-    CHECK(b.world.ssh_keys[1]["name"] == lambda::key_name("testtest", kLine));
-    CHECK(b.world.ssh_keys[1]["public_key"] == kLine);
-    CHECK(b.server.count("POST", "/api/v1/ssh-keys") == 1);
-    CHECK(b.server.count("GET", "/api/v1/ssh-keys") == 1);
-    CHECK(lambda::key_name("testtest", kLine).size() == std::string("gf-testtest-01234567").size());
-
-    // Another daemon of the same installation: what is registered is found, whatever its comment and blanks.
-    LambdaBench other;
-    other.world.ssh_keys = json::array({{{"id", "k9"}, {"name", "console"}, {"public_key", "  " + kLine.substr(0, kLine.rfind(' ')) + "   mine\n"}}});
-    REQUIRE(!other.provider().launch(request_with_ssh(other, 1)).error);
-    CHECK(other.server.count("POST", "/api/v1/ssh-keys") == 0);
-    CHECK(json::parse(other.server.received().back().body)["ssh_key_names"] == json::array({"console"}));
-}
-
-TEST_CASE("Lambda: without SSH a key is made that nobody can use, once") {
-    LambdaBench b;
-    for (int i = 1; i <= 2; ++i) REQUIRE(!b.provider().launch(gf::test::launch_request(b.some_offer(), i)).error);
-    REQUIRE(b.world.ssh_keys.size() == 1);
-    CHECK(b.world.ssh_keys[0]["public_key"].get<std::string>().starts_with("ssh-ed25519 AAAA"));
-    // After a restart the one that is there serves again.
-    LambdaBench later;
-    later.world.ssh_keys = b.world.ssh_keys;
-    REQUIRE(!later.provider().launch(gf::test::launch_request(later.some_offer(), 3)).error);
-    CHECK(later.world.ssh_keys.size() == 1);
-}
-
-TEST_CASE("Lambda: a key that somebody removed is registered again at the next launch") {
-    LambdaBench b;
-    REQUIRE(!b.provider().launch(request_with_ssh(b, 1)).error);
-    b.world.ssh_keys = json::array();
-    const auto out = b.provider().launch(request_with_ssh(b, 2));
-    REQUIRE(out.error);
-    CHECK(out.error->kind == ErrorKind::no_capacity);
-    CHECK(!b.provider().launch(request_with_ssh(b, 3)).error);
-    CHECK(b.world.ssh_keys.size() == 1);
-}
-
-TEST_CASE("Lambda: trouble with the key is a clean refusal, and nothing is launched") {
-    const struct {
-        std::string what;
-        std::string method;
-        Sent sent;
-        ErrorKind kind;
-    } rows[] = {{"list", "GET", plain(500, kHtml, "text/html"), ErrorKind::unavailable},
-                {"list odd", "GET", plain(200, R"({"data":{}})"), ErrorKind::unavailable},
-                {"list too often", "GET", plain(429, ""), ErrorKind::unavailable},
-                {"wrong key", "GET", lambda_error(401, "global/invalid-api-key", "x"), ErrorKind::auth},
-                {"quota", "POST", lambda_error(400, "global/quota-exceeded", "x"), ErrorKind::quota},
-                {"refused", "POST", lambda_error(400, "global/invalid-parameters", "x"), ErrorKind::unavailable},
-                {"lost", "POST", {.delivery = gf::test::Delivery::nothing}, ErrorKind::unavailable}};
-    for (const auto& row : rows) {
-        CAPTURE(row.what);
-        LambdaBench b;
-        const auto request = request_with_ssh(b, 1);
-        b.script([&](const Received& r) {
-            return r.path() == "/api/v1/ssh-keys" && r.method == row.method ? row.sent : b.world.answer(r);
-        });
-        const auto out = b.provider().launch(request);
-        REQUIRE(out.error);
-        CHECK(out.error->kind == row.kind);
-        CHECK(out.id.empty());
-        CHECK(b.server.count("POST", "/api/v1/instance-operations/launch") == 0);
-    }
-    // A name that is taken means that somebody was quicker: the key is there.
-    LambdaBench b;
-    const auto request = request_with_ssh(b, 1);
-    b.script([&](const Received& r) {
-        if (r.path() == "/api/v1/ssh-keys" && r.method == "POST") {
-            auto key = json::parse(r.body);
-            key["id"] = "k1";
-            b.world.ssh_keys.push_back(key);
-            return lambda_error(400, "global/duplicate", "taken");
-        }
-        return b.world.answer(r);
-    });
-    CHECK(!b.provider().launch(request).error);
-}
-
-TEST_CASE("Lambda: tidying removes our keys when no machine of ours is left, and nobody else's") {
-    LambdaBench b;
-    const std::string old_line = "ssh-ed25519 AAAAold gpuferry";
-    b.world.ssh_keys = json::array(
-        {{{"id", "k1"}, {"name", "alice"}, {"public_key", "ssh-rsa AAAAB3 alice"}},
-         {{"id", "k2"}, {"name", lambda::key_name("testtest", old_line)}, {"public_key", old_line}},           // ours, of before
-         {{"id", "k3"}, {"name", lambda::key_name("otherone", old_line)}, {"public_key", old_line}},           // another installation's
-         {{"id", "k4"}, {"name", "gf-testtest-deadbeef"}, {"public_key", "ssh-rsa AAAAB3 somebody"}}});  // only looks like ours
-    const auto out = b.provider().launch(request_with_ssh(b, 1));
-    REQUIRE(!out.error);
-    CHECK(b.world.ssh_keys.size() == 5);
-    REQUIRE(b.provider().tidy());
-    CHECK(b.world.ssh_keys.size() == 5);  // a machine of ours is there
-    REQUIRE(b.provider().destroy(out.id));
-    REQUIRE(b.provider().tidy());
-    CHECK(b.world.ssh_keys.size() == 5);  // still ending
-    b.pass(Seconds{30});
-    REQUIRE(b.provider().tidy());
-    json names = json::array();
-    for (const auto& key : b.world.ssh_keys) names.push_back(key["id"]);
-    CHECK(names == json::array({"k1", "k3", "k4"}));
-    const auto calls = b.server.received().size();
-    REQUIRE(b.provider().tidy());
-    CHECK(b.server.received().size() == calls + 1);  // nothing of ours: one look
-    // And the next launch registers it again.
-    CHECK(!b.provider().launch(request_with_ssh(b, 2)).error);
-}
-
-TEST_CASE("Lambda: a listing that cannot be read keeps the keys") {
-    LambdaBench b;
-    REQUIRE(!b.provider().launch(request_with_ssh(b, 1)).error);
-    b.script([&](const Received& r) { return r.path() == "/api/v1/instances" ? plain(200, R"({"data":null})") : b.world.answer(r); });
-    CHECK(!b.provider().tidy());
-    CHECK(b.world.ssh_keys.size() == 1);
 }
 
 TEST_CASE("Lambda: never more than one call a second, nor a launch within twelve") {
@@ -577,7 +517,8 @@ TEST_CASE("Lambda: a renaming is a POST, and the listing shows it") {
 TEST_CASE("Lambda: there is neither a balance nor a bill, and no bid") {
     LambdaBench b;
     CHECK(b.provider().balance().error().kind == ErrorKind::not_found);
-    CHECK(b.provider().charges(gf::test::kStart, gf::test::kStart + Seconds{1}).error().kind == ErrorKind::not_yet);
+    CHECK(b.provider().charges(gf::test::kStart, gf::test::kStart + Seconds{1}).error().kind ==
+          ErrorKind::not_yet);
     CHECK(!b.provider().capabilities().spot);
     CHECK(!b.provider().capabilities().balance);
     CHECK(b.provider().capabilities().vm);
@@ -634,7 +575,9 @@ TEST_CASE("I01 Lambda: an echo of the request shows neither the enrol token nor 
     LambdaBench b;
     const auto request = request_with_ssh(b, 1);
     b.script([&](const Received& r) {
-        return is_launch(r) ? lambda_error(400, "global/invalid-parameters", "bad: " + r.body.substr(r.body.find("user_data"))) : b.world.answer(r);
+        return is_launch(r) ? lambda_error(400, "global/invalid-parameters",
+                                           "bad: " + r.body.substr(r.body.find("user_data")))
+                            : b.world.answer(r);
     });
     const auto out = b.provider().launch(request);
     REQUIRE(out.error);

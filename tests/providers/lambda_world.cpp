@@ -10,7 +10,8 @@ namespace {
 using nlohmann::json;
 
 std::string echoed(const Received& r) {
-    std::string text = "Invalid request data: " + r.method + " https://cloud.lambda.ai" + r.target + "?api_key=" + kKey + " ";
+    std::string text = "Invalid request data: " + r.method + " https://cloud.lambda.ai" + r.target +
+                       "?api_key=" + kKey + " ";
     for (const auto& h : r.headers) text += h.name + ": " + h.value + " ";
     return text + r.body;
 }
@@ -26,7 +27,8 @@ Answer data(const json& value) {
 
 bool has_form(const std::string& text, std::size_t least, std::size_t most, std::string_view more) {
     return text.size() >= least && text.size() <= most && std::ranges::all_of(text, [&](char c) {
-               return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || more.find(c) != std::string_view::npos;
+               return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+                      more.find(c) != std::string_view::npos;
            });
 }
 
@@ -41,7 +43,8 @@ json lambda_type(const std::string& name, const std::string& gpu, int cents, int
               {"description", fmt::format("{}x {}", gpus, gpu)},
               {"gpu_description", gpu},
               {"price_cents_per_hour", cents},
-              {"specs", {{"vcpus", 30 * gpus}, {"memory_gib", 200 * gpus}, {"storage_gib", 1400}, {"gpus", gpus}}}}},
+              {"specs",
+               {{"vcpus", 30 * gpus}, {"memory_gib", 200 * gpus}, {"storage_gib", 1400}, {"gpus", gpus}}}}},
             {"regions_with_capacity_available", places}};
 }
 
@@ -51,7 +54,8 @@ Answer lambda_error(int status, const std::string& code, const std::string& mess
 
 std::string LambdaWorld::add(const std::string& name, const json& tags) {
     const auto id = fmt::format("{:032x}", 0x0920582c7ff04139 + static_cast<std::uint64_t>(next_++));
-    const auto& type = types.contains("gpu_1x_a10") ? types["gpu_1x_a10"]["instance_type"] : types.front()["instance_type"];
+    const auto& type =
+        types.contains("gpu_1x_a10") ? types["gpu_1x_a10"]["instance_type"] : types.front()["instance_type"];
     instances_[id] = {{"id", id},
                       {"name", name},
                       {"ssh_key_names", {"somebody"}},
@@ -69,7 +73,8 @@ std::string LambdaWorld::status(const json& instance) const {
     const auto now = unix_millis(clock_.now());
     if (instance.contains("forced")) return instance["forced"];
     if (instance.contains("ended"))
-        return now - instance["ended"].get<std::int64_t>() < terminating.count() ? "terminating" : "terminated";
+        return now - instance["ended"].get<std::int64_t>() < terminating.count() ? "terminating"
+                                                                                 : "terminated";
     return now - instance["made"].get<std::int64_t>() < 40'000 ? "booting" : "active";
 }
 
@@ -95,11 +100,11 @@ Answer LambdaWorld::answer(const Received& r) {
     const auto path = r.path().substr(std::min<std::size_t>(r.path().size(), 7));  // after "/api/v1"
     const bool is_launch = path == "/instance-operations/launch";
     const bool is_key = path.starts_with("/ssh-keys");
-    const auto op = path == "/instance-types"                      ? Op::offers
-                    : is_launch                                    ? Op::create
-                    : path == "/instance-operations/terminate"     ? Op::destroy
-                    : path == "/instances"                         ? Op::list
-                                                                   : Op::read;
+    const auto op = path == "/instance-types"                  ? Op::offers
+                    : is_launch                                ? Op::create
+                    : path == "/instance-operations/terminate" ? Op::destroy
+                    : path == "/instances"                     ? Op::list
+                                                               : Op::read;
     const auto now = clock_.now();
     if (now - last_ < Seconds{1} || (is_launch && now - last_launch_ < Seconds{12})) ++too_early;
     last_ = now;
@@ -118,11 +123,13 @@ Answer LambdaWorld::answer(const Received& r) {
             return lambda_error(400, "instance-operations/launch/insufficient-capacity",
                                 "Not enough capacity to fulfill launch request.");
         case Fault::html:
-            return {.status = 200, .body = "<!DOCTYPE html><title>Lambda</title>", .content_type = "text/html"};
+            return {
+                .status = 200, .body = "<!DOCTYPE html><title>Lambda</title>", .content_type = "text/html"};
         case Fault::odd_shape:
             return {.body = R"({"data":null,"items":[]})"};
         case Fault::later:
-            return lambda_error(500, "provider/internal-unavailable", "Provider unavailable, try again in 60 s");
+            return lambda_error(500, "provider/internal-unavailable",
+                                "Provider unavailable, try again in 60 s");
         case Fault::echo:
             return lambda_error(400, "global/invalid-parameters", echoed(r));
         case Fault::none:
@@ -159,23 +166,28 @@ Answer LambdaWorld::answer(const Received& r) {
 
 Answer LambdaWorld::launch(const Received& r) {
     const auto body = json::parse(r.body);
-    const auto refused = [](const std::string& what) { return lambda_error(400, "global/invalid-parameters", what); };
+    const auto refused = [](const std::string& what) {
+        return lambda_error(400, "global/invalid-parameters", what);
+    };
     for (const auto& item : body.items())
-        if (std::string_view("region_name instance_type_name ssh_key_names name hostname user_data tags").find(item.key()) ==
-            std::string_view::npos)
+        if (std::string_view("region_name instance_type_name ssh_key_names name hostname user_data tags")
+                .find(item.key()) == std::string_view::npos)
             return refused("unexpected " + item.key());
     const auto type = types.find(body.at("instance_type_name").get<std::string>());
-    if (type == types.end()) return lambda_error(400, "global/object-does-not-exist", "Instance type does not exist.");
+    if (type == types.end())
+        return lambda_error(400, "global/object-does-not-exist", "Instance type does not exist.");
     if (body.at("ssh_key_names").size() != 1) return refused("ssh_key_names: exactly one");
     const auto known = std::ranges::any_of(
         ssh_keys, [&](const json& key) { return key.at("name") == body.at("ssh_key_names").at(0); });
     if (!known) return lambda_error(400, "global/object-does-not-exist", "SSH key does not exist.");
     const auto regions = type->at("regions_with_capacity_available");
-    if (std::ranges::none_of(regions, [&](const json& place) { return place.at("name") == body.at("region_name"); }))
+    if (std::ranges::none_of(regions,
+                             [&](const json& place) { return place.at("name") == body.at("region_name"); }))
         return lambda_error(400, "instance-operations/launch/insufficient-capacity", "Not enough capacity.");
     if (!has_form(body.at("hostname"), 1, 63, "-")) return refused("hostname");
     for (const auto& tag : body.at("tags"))
-        if (!has_form(tag.at("key"), 2, 55, "-:") || tag.at("value").get<std::string>().size() > 128) return refused("tags");
+        if (!has_form(tag.at("key"), 2, 55, "-:") || tag.at("value").get<std::string>().size() > 128)
+            return refused("tags");
     if (!body.at("user_data").get<std::string>().starts_with("#!/bin/sh\n")) return refused("user_data");
     const auto id = add(body.at("name"), body.at("tags"));
     auto& made = instances_[id];

@@ -1,5 +1,5 @@
-// A small Lambda for tests: enough state to be rented from, the published pace enforced, and every documented way of going
-// wrong on demand.
+// A small Lambda for tests: enough state to be rented from, the published pace enforced, and every documented
+// way of going wrong on demand.
 #pragma once
 #include <map>
 #include <nlohmann/json.hpp>
@@ -22,8 +22,8 @@ class LambdaWorld {
 
     nlohmann::json types = nlohmann::json::object();
     nlohmann::json ssh_keys = nlohmann::json::array();
-    int too_early{0};               // calls that came before a second was over, launches before twelve
-    int unknown_status{400};        // of a second terminate
+    int too_early{0};                 // calls that came before a second was over, launches before twelve
+    int unknown_status{400};          // of a second terminate
     Millis terminating{Seconds{20}};  // then `terminated`, and a minute later it is not there any more
 
  private:

@@ -54,7 +54,8 @@ SimBench::SimBench(SimSetup setup) : setup_(std::move(setup)), client_({.user_ag
         {GF_SIM_PATH, "--no-processes", "--ports-file", ports_file.string(), "--dir",
          (folder_.path() / "sim").string(), "--time-scale", fmt::format("{}", setup_.scale), "--time-origin",
          std::to_string(unix_millis(clock_->now())), "--profile", setup_.profile, "--runpod-key", kKey,
-         "--vastai-key", kKey, "--vastai-rate-limits", setup_.intervals ? "true" : "false"},
+         "--vastai-key", kKey, "--lambda-key", kKey, "--vultr-key", kKey, "--vastai-rate-limits",
+         setup_.intervals ? "true" : "false", "--lambda-rate-limits", setup_.intervals ? "true" : "false"},
         (folder_.path() / "sim.log").string());
     const auto ports = read_ports(ports_file);
     upstream_ = fmt::format("http://127.0.0.1:{}", ports.at(setup_.provider).get<int>());
@@ -62,8 +63,13 @@ SimBench::SimBench(SimSetup setup) : setup_(std::move(setup)), client_({.user_ag
     proxy_ = std::make_unique<ScriptedServer>([this](const Received& r) { return answer(r); });
     ProviderSetup s;
     s.version = "test";
+    s.install = "testtest";
     s.local.enabled = false;
-    if (setup_.provider == "runpod")
+    if (setup_.provider == "lambda")
+        s.lambda = {.api_key = Secret(kKey), .api_url = proxy_->url() + "/api/v1"};
+    else if (setup_.provider == "vultr")
+        s.vultr = {.api_key = Secret(kKey), .api_url = proxy_->url() + "/v2"};
+    else if (setup_.provider == "runpod")
         s.runpod = {.api_key = Secret(kKey),
                     .api_url = proxy_->url() + "/v2",
                     .graphql_url = proxy_->url() + "/graphql",
@@ -119,6 +125,18 @@ bool SimBench::go_away() {
 
 Op SimBench::op_of(const Received& r) const {
     const auto path = r.path();
+    if (setup_.provider == "lambda")
+        return path == "/api/v1/instance-types"                    ? Op::offers
+               : path == "/api/v1/instance-operations/launch"      ? Op::create
+               : path == "/api/v1/instance-operations/terminate"   ? Op::destroy
+               : path == "/api/v1/instances"                       ? Op::list
+                                                                   : Op::read;
+    if (setup_.provider == "vultr")
+        return path.starts_with("/v2/plans") || path.starts_with("/v2/regions") ? Op::offers
+               : r.method == "DELETE"                                           ? Op::destroy
+               : path != "/v2/instances"                                        ? Op::read
+               : r.method == "POST"                                             ? Op::create
+                                                                                : Op::list;
     if (path.starts_with("/v2/catalog") || path.starts_with("/api/v0/bundles")) return Op::offers;
     if (r.method == "DELETE") return Op::destroy;
     if (path.starts_with("/api/v0/asks") || (r.method == "POST" && path == "/v2/pods")) return Op::create;
@@ -180,10 +198,47 @@ Answer SimBench::answer(const Received& r) {
     return out;
 }
 
+json SimBench::upstream(const std::string& path, const json& post) {
+    HttpRequest request{.url = upstream_ + path, .bearer = Secret(kKey)};
+    if (!post.is_null()) {
+        request.method = "POST";
+        request.body = post.dump();
+    }
+    return json::parse(client_.send(request).body, nullptr, false);  // a 204 has none
+}
+
+json SimBench::foreign_of_lambda(const std::string& name) {
+    upstream("/api/v1/ssh-keys", {{"name", "somebody"}, {"public_key", "ssh-ed25519 AAAAsomebody x"}});
+    const auto types = upstream("/api/v1/instance-types").at("data");
+    for (const auto& type : types)
+        for (const auto& region : type.at("regions_with_capacity_available"))
+            return {{"region_name", region.at("name")},
+                    {"instance_type_name", type.at("instance_type").at("name")},
+                    {"ssh_key_names", {"somebody"}},
+                    {"name", name}};
+    throw std::runtime_error("the simulator has nothing to rent at Lambda");
+}
+
+json SimBench::foreign_of_vultr(const std::string& name) {
+    const auto regions = upstream("/v2/regions").at("regions");
+    for (const auto& region : regions) {
+        const auto id = region.at("id").get<std::string>();
+        const auto plans = upstream("/v2/regions/" + id + "/availability").at("available_plans");
+        for (const auto& plan : plans)
+            if (plan.get<std::string>().starts_with("vcg-"))
+                return {{"region", id}, {"plan", plan}, {"os_id", 1743}, {"label", name}};
+    }
+    throw std::runtime_error("the simulator has nothing to rent at Vultr");
+}
+
 bool SimBench::add_foreign(const std::string& name) {
     json body;
     HttpRequest request{.bearer = Secret(kKey)};
-    if (setup_.provider == "runpod") {
+    if (setup_.provider == "lambda" || setup_.provider == "vultr") {
+        request.method = "POST";
+        request.url = upstream_ + (setup_.provider == "lambda" ? "/api/v1/instance-operations/launch" : "/v2/instances");
+        body = setup_.provider == "lambda" ? foreign_of_lambda(name) : foreign_of_vultr(name);
+    } else if (setup_.provider == "runpod") {
         request.method = "POST";
         request.url = upstream_ + "/v2/pods";
         body = {{"name", name},

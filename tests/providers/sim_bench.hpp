@@ -14,10 +14,10 @@
 namespace gf::test {
 
 struct SimSetup {
-    std::string provider;  // "runpod" | "vastai"
+    std::string provider;  // "runpod" | "vastai" | "lambda" | "vultr"
     std::string profile{"observed"};
     double scale{1000};
-    bool intervals{false};  // Vast.ai's least intervals; a busy machine's jitter is larger than their margin
+    bool intervals{false};  // Vast.ai's and Lambda's least intervals; a busy machine's jitter is larger than their margin
                             // at a high scale
 };
 
@@ -43,12 +43,17 @@ class SimBench final : public Bench {
     [[nodiscard]] nlohmann::json state();
     [[nodiscard]] nlohmann::json bill();
     [[nodiscard]] nlohmann::json market();
+    /// A call past the adapter: GET, or POST where there is a body.
+    nlohmann::json upstream(const std::string& path, const nlohmann::json& post = nullptr);
 
  private:
     Answer pass_on(const Received& request, bool bad_key = false);
     Answer answer(const Received& request);
     [[nodiscard]] Op op_of(const Received& request) const;
     nlohmann::json admin(const std::string& path);
+    /// The body of a create by somebody else.
+    nlohmann::json foreign_of_lambda(const std::string& name);
+    nlohmann::json foreign_of_vultr(const std::string& name);
 
     SimSetup setup_;
     TemporaryFolder folder_;

@@ -10,8 +10,6 @@
 using namespace gf;
 using gf::test::Received;
 using gf::test::vultr_error;
-using gf::test::vultr_plan;
-using gf::test::vultr_region;
 using gf::test::VultrBench;
 using nlohmann::json;
 using Sent = gf::test::Answer;
@@ -25,16 +23,6 @@ Sent plain(int status, std::string body, std::string type = "application/json") 
     return {.status = status, .body = std::move(body), .content_type = std::move(type)};
 }
 
-const Offer* find(const OfferList& list, std::string_view id) {
-    const auto it = std::ranges::find(list.offers, id, &Offer::id);
-    return it == list.offers.end() ? nullptr : &*it;
-}
-
-std::string reason(const OfferList& list, std::string_view id) {
-    const auto it = std::ranges::find(list.rejected, id, &RejectedOffer::id);
-    return it == list.rejected.end() ? "" : it->reason;
-}
-
 bool is_create(const Received& r) {
     return r.method == "POST" && r.path() == "/v2/instances";
 }
@@ -42,17 +30,11 @@ bool is_create(const Received& r) {
 std::string unpacked(const std::string& base64) {
     std::string out(base64.size(), '\0');
     const int n = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                                  reinterpret_cast<const unsigned char*>(base64.data()), static_cast<int>(base64.size()));
+                                  reinterpret_cast<const unsigned char*>(base64.data()),
+                                  static_cast<int>(base64.size()));
     REQUIRE(n > 0);
     out.resize(static_cast<std::size_t>(n) - static_cast<std::size_t>(std::ranges::count(base64, '=')));
     return out;
-}
-
-/// Every plan is in stock in New Jersey, and nothing anywhere else.
-void everything_in_stock(VultrBench& b) {
-    b.world.stock = {{"ewr", {"vc2-1c-1gb"}}};
-    for (const auto& plan : b.world.plans)
-        if (plan["id"].is_string()) b.world.stock["ewr"].push_back(plan["id"]);
 }
 
 }  // namespace
@@ -66,7 +48,8 @@ TEST_CASE("Vultr: every documented answer to a create has its outcome") {
         {"wrong key", vultr_error(401, "Invalid API token."), ErrorKind::auth},
         {"wrong address", vultr_error(401, "Unauthorized IP address: 203.0.113.9"), ErrorKind::auth},
         {"no right", vultr_error(403, "Forbidden"), ErrorKind::auth},
-        {"no stock", vultr_error(400, "The plan is not available in the selected region."), ErrorKind::no_capacity},
+        {"no stock", vultr_error(400, "The plan is not available in the selected region."),
+         ErrorKind::no_capacity},
         {"no stock, other words", vultr_error(400, "Server is UNAVAILABLE"), ErrorKind::no_capacity},
         {"unknown plan", vultr_error(400, "Invalid plan chosen."), ErrorKind::no_capacity},
         {"words nobody has seen", vultr_error(400, "Computer says no"), ErrorKind::no_capacity},
@@ -78,11 +61,16 @@ TEST_CASE("Vultr: every documented answer to a create has its outcome") {
         {"user data", vultr_error(400, "user_data must be base64 encoded"), ErrorKind::refused},
         {"hostname", vultr_error(400, "Invalid Hostname."), ErrorKind::refused},
         {"system", vultr_error(400, "Invalid os_id."), ErrorKind::refused},
-        {"A15 count", vultr_error(400, "You have reached the maximum number of instances. Please open a ticket."), ErrorKind::quota},
-        {"A15 fee", vultr_error(403, "This would exceed your maximum Monthly Fee: open a ticket"), ErrorKind::quota},
+        {"A15 count",
+         vultr_error(400, "You have reached the maximum number of instances. Please open a ticket."),
+         ErrorKind::quota},
+        {"A15 fee", vultr_error(403, "This would exceed your maximum Monthly Fee: open a ticket"),
+         ErrorKind::quota},
         {"money", vultr_error(400, "Please add a payment method"), ErrorKind::no_money},
-        {"A09 429", vultr_error(429, "Rate limit reached", {{"Retry-After", "7"}}), ErrorKind::unknown_outcome},
-        {"503 for the same", vultr_error(503, "Rate limit reached", {{"Retry-After", "7"}}), ErrorKind::unknown_outcome},
+        {"A09 429", vultr_error(429, "Rate limit reached", {{"Retry-After", "7"}}),
+         ErrorKind::unknown_outcome},
+        {"503 for the same", vultr_error(503, "Rate limit reached", {{"Retry-After", "7"}}),
+         ErrorKind::unknown_outcome},
         {"500", vultr_error(500, "Server error"), ErrorKind::unknown_outcome},
         {"no stock as 500", vultr_error(500, "not available"), ErrorKind::unknown_outcome},
         {"A02 502", plain(502, kHtml, "text/html"), ErrorKind::unknown_outcome},
@@ -93,7 +81,9 @@ TEST_CASE("Vultr: every documented answer to a create has its outcome") {
         {"202 empty", plain(202, ""), ErrorKind::unknown_outcome},
         {"200 with HTML", plain(200, kHtml, "text/html"), ErrorKind::unknown_outcome},
         {"A11 truncated JSON", plain(202, R"({"instance":{"id":"4f)"), ErrorKind::unknown_outcome},
-        {"a redirect", {.status = 302, .headers = {{"Location", "https://www.vultr.com/"}}}, ErrorKind::unknown_outcome},
+        {"a redirect",
+         {.status = 302, .headers = {{"Location", "https://www.vultr.com/"}}},
+         ErrorKind::unknown_outcome},
     };
     for (const auto& row : rows) {
         CAPTURE(row.what);
@@ -117,19 +107,28 @@ TEST_CASE("Vultr: every documented answer to a read, a listing and a destroy has
         ErrorKind destroy;
     } rows[] = {
         {"wrong key", vultr_error(401, "Invalid API token."), ErrorKind::auth, ErrorKind::auth},
-        {"wrong address", vultr_error(401, "Unauthorized IP address: 203.0.113.9"), ErrorKind::auth, ErrorKind::auth},
+        {"wrong address", vultr_error(401, "Unauthorized IP address: 203.0.113.9"), ErrorKind::auth,
+         ErrorKind::auth},
         {"no right", vultr_error(403, "Forbidden"), ErrorKind::auth, ErrorKind::auth},
-        {"403 of an edge", plain(403, kHtml, "text/html"), ErrorKind::unavailable, ErrorKind::unknown_outcome},
+        {"403 of an edge", plain(403, kHtml, "text/html"), ErrorKind::unavailable,
+         ErrorKind::unknown_outcome},
         {"400", vultr_error(400, "Computer says no"), ErrorKind::malformed, ErrorKind::unknown_outcome},
         {"404 of an edge", plain(404, kHtml, "text/html"), ErrorKind::malformed, ErrorKind::unknown_outcome},
         {"405", vultr_error(405, "x"), ErrorKind::api_retired, ErrorKind::api_retired},
         {"A06 410", plain(410, "Gone", "text/plain"), ErrorKind::api_retired, ErrorKind::api_retired},
         {"422", vultr_error(422, "x"), ErrorKind::malformed, ErrorKind::unknown_outcome},
-        {"429", vultr_error(429, "x", {{"Retry-After", "3"}}), ErrorKind::rate_limited, ErrorKind::rate_limited},
+        {"429", vultr_error(429, "x", {{"Retry-After", "3"}}), ErrorKind::rate_limited,
+         ErrorKind::rate_limited},
         {"503", vultr_error(503, "x"), ErrorKind::rate_limited, ErrorKind::rate_limited},
+        {"503 of an edge", plain(503, kHtml, "text/html"), ErrorKind::unavailable,
+         ErrorKind::unknown_outcome},
+        {"200 HTML", plain(200, kHtml, "text/html"), ErrorKind::malformed, ErrorKind::unknown_outcome},
         {"500", vultr_error(500, "x"), ErrorKind::unavailable, ErrorKind::unknown_outcome},
         {"502", plain(502, kHtml, "text/html"), ErrorKind::unavailable, ErrorKind::unknown_outcome},
-        {"redirect", {.status = 301, .headers = {{"Location", "https://x/"}}}, ErrorKind::unavailable, ErrorKind::unknown_outcome},
+        {"redirect",
+         {.status = 301, .headers = {{"Location", "https://x/"}}},
+         ErrorKind::unavailable,
+         ErrorKind::unknown_outcome},
     };
     for (const auto& row : rows) {
         CAPTURE(row.what);
@@ -171,7 +170,8 @@ TEST_CASE("Vultr: a listing is whole or it is none") {
         {"no id", {{"instances", {{{"status", "active"}}}}, {"meta", meta("", 1)}}},
         {"no status", {{"instances", {{{"id", "a"}}}}, {"meta", meta("", 1)}}},
         {"a number for an id", {{"instances", {{{"id", 7}, {"status", "active"}}}}, {"meta", meta("", 1)}}},
-        {"tags of another kind", {{"instances", {{{"id", "a"}, {"status", "active"}, {"tags", "x"}}}}, {"meta", meta("", 1)}}},
+        {"tags of another kind",
+         {{"instances", {{{"id", "a"}, {"status", "active"}, {"tags", "x"}}}}, {"meta", meta("", 1)}}},
         {"an error with 200", {{"error", "x"}, {"status", 200}}},
     };
     for (const auto& r : rows) {
@@ -187,15 +187,18 @@ TEST_CASE("Vultr: a listing is whole or it is none") {
     b.world.page = 1;
     for (int i = 0; i < 3; ++i) b.world.add(fmt::format("gf-{}", i), nullptr);
     REQUIRE(b.provider().list()->machines.size() == 3);
-    b.script([&](const Received& r) { return r.target.find("cursor=2") != std::string::npos ? vultr_error(500, "x") : b.world.answer(r); });
+    b.script([&](const Received& r) {
+        return r.target.find("cursor=2") != std::string::npos ? vultr_error(500, "x") : b.world.answer(r);
+    });
     CHECK(!b.provider().list());
 }
 
 TEST_CASE("Vultr: an id beside an error is an id") {
     VultrBench b;
     const auto request = gf::test::launch_request(b.some_offer(), 1);
-    for (const auto& sent : {plain(500, R"({"instance":{"id":"4f0f12e5"},"error":"late trouble","status":500})"),
-                             plain(202, R"({"instance":{"id":"4f0f12e5","status":7}})")}) {
+    for (const auto& sent :
+         {plain(500, R"({"instance":{"id":"4f0f12e5"},"error":"late trouble","status":500})"),
+          plain(202, R"({"instance":{"id":"4f0f12e5","status":7}})")}) {
         b.script([&](const Received& r) { return is_create(r) ? sent : b.world.answer(r); });
         const auto out = b.provider().launch(request);
         CHECK(out.id.get() == "4f0f12e5");
@@ -206,7 +209,9 @@ TEST_CASE("Vultr: an id beside an error is an id") {
 TEST_CASE("Vultr: the create says exactly what was meant") {
     VultrBench b;
     auto request = gf::test::launch_request(b.some_offer(), 7);
-    request.ssh = SshSetup{.client_public = "ssh-ed25519 AAAAours gpuferry", .host_private = Secret("PEM"), .host_public = "ssh-ed25519 AAAAhost"};
+    request.ssh = SshSetup{.client_public = "ssh-ed25519 AAAAours gpuferry",
+                           .host_private = Secret("PEM"),
+                           .host_public = "ssh-ed25519 AAAAhost"};
     REQUIRE(!b.provider().launch(request).error);
     const auto body = json::parse(b.server.received().back().body);
     CHECK(body["region"] == "ewr");
@@ -235,11 +240,15 @@ TEST_CASE("Vultr: trouble before the create is a clean refusal") {
     const struct {
         Sent sent;
         ErrorKind kind;
-    } rows[] = {{vultr_error(401, "Invalid API token."), ErrorKind::auth},
-                {vultr_error(500, "x"), ErrorKind::unavailable},
-                {vultr_error(429, "x"), ErrorKind::unavailable},
-                {plain(200, R"({"os":null})"), ErrorKind::unavailable},
-                {plain(200, R"({"os":[{"id":2284,"name":"Ubuntu 24.04 LTS x64","arch":"x64","family":"ubuntu"}],"meta":{"total":1,"links":{"next":"","prev":""}}})"), ErrorKind::unavailable}};
+    } rows[] = {
+        {vultr_error(401, "Invalid API token."), ErrorKind::auth},
+        {vultr_error(500, "x"), ErrorKind::unavailable},
+        {vultr_error(429, "x"), ErrorKind::unavailable},
+        {plain(200, R"({"os":null})"), ErrorKind::unavailable},
+        {plain(
+             200,
+             R"({"os":[{"id":2284,"name":"Ubuntu 24.04 LTS x64","arch":"x64","family":"ubuntu"}],"meta":{"total":1,"links":{"next":"","prev":""}}})"),
+         ErrorKind::unavailable}};
     for (const auto& row : rows) {
         CAPTURE(row.sent.body);
         VultrBench b;
@@ -260,238 +269,6 @@ TEST_CASE("Vultr: trouble before the create is a clean refusal") {
         CHECK(out.error->kind == ErrorKind::refused);
     }
     CHECK(b.server.received().size() == sent);
-}
-
-TEST_CASE("Vultr: plans in stock become offers, region by region") {
-    VultrBench b;
-    auto& p = b.world.plans;
-    p[0]["location_cost"] = {{"fra", {{"monthly_cost", 1850}, {"hourly_cost", 2.534}}}};
-    const auto list = b.provider().offers({.gpu_counts = {1}});
-    REQUIRE(list);
-    const auto* ewr = find(*list, kA100 + "/ewr");
-    REQUIRE(ewr != nullptr);
-    CHECK(ewr->gpu_rate.micros == 2'397'000);
-    CHECK(ewr->gpu.canonical == "vultr:" + kA100);  // the plan's own row comes first
-    CHECK(ewr->gpu.provider_name == "NVIDIA_A100");
-    CHECK(ewr->gpu.memory == Bytes{80 * kGiB});
-    CHECK(ewr->gpu_share == 1);
-    CHECK(ewr->cpus == 12.0);
-    CHECK(ewr->memory == Bytes{120 * kGiB});  // 122880 MB
-    CHECK(ewr->disk_max == Bytes{1400 * kGB});
-    CHECK(ewr->disk_micros_per_gb_month == 0);
-    CHECK(ewr->billing_step == std::chrono::hours{1});
-    CHECK(ewr->billing_minimum == std::chrono::hours{1});
-    CHECK(ewr->country == "US");
-    CHECK(!ewr->spot);
-    CHECK(ewr->verified == true);
-    REQUIRE(find(*list, kA100 + "/fra") != nullptr);
-    CHECK(find(*list, kA100 + "/fra")->gpu_rate.micros == 2'534'000);
-    CHECK(find(*list, kA100 + "/fra")->country == "DE");
-    CHECK(find(*list, "vcg-l40s-16c-180g-48vram/ewr") == nullptr);  // `locations` name it, the stock does not
-    CHECK(find(*list, "vcg-l40s-16c-180g-48vram/fra") != nullptr);
-    CHECK(list->drift.empty());
-    CHECK(b.server.count("GET", "/v2/regions?") == 1);
-    // Regions are known for a day; a waiting job asks for the stock of its own only.
-    const auto eu = b.provider().offers({.gpu_counts = {1}, .demands = {.regions = {"EU"}}, .look = Look::wanted});
-    REQUIRE(eu);
-    CHECK(eu->offers.size() == 2);
-    CHECK(b.server.count("GET", "/v2/regions?") == 1);
-    CHECK(b.server.count("GET", "/v2/regions/ewr/availability") == 1);
-    CHECK(b.server.count("GET", "/v2/regions/fra/availability") == 2);
-}
-
-TEST_CASE("Vultr: how many GPUs a plan has, or which part of one") {
-    const auto count = [](const std::string& id, const std::string& type, const json& n, std::optional<double> vram) {
-        auto plan = vultr_plan(id, type, n, vram.value_or(0), 1.0);
-        if (type.empty()) plan.erase("gpu_type");
-        if (!vram) plan.erase("gpu_vram_gb");
-        if (n.is_null()) plan.erase("gpu_count");
-        return plan;
-    };
-    const struct {
-        json plan;
-        int gpus;
-        double share;
-        std::int64_t gib;
-        std::string reason{};
-    } rows[] = {
-        {count("vcg-a100-12c-120g-80vram", "NVIDIA_A100", 1, 80), 1, 1, 80},
-        {count("vcg-a100-24c-240g-160vram", "NVIDIA_A100", 2, 160), 2, 1, 80},
-        {count("vcg-a100-24c-240g-160vram", "NVIDIA_A100", "2", 160), 2, 1, 80},
-        {count("vcg-a16-2c-8g-2vram", "NVIDIA_A16", "1/8", 2), 1, 0.125, 2},
-        {count("vcg-a16-2c-8g-2vram", "NVIDIA_A16", 0.125, 2), 1, 0.125, 2},
-        {count("vcg-a16-2c-8g-2vram", "NVIDIA_A16", nullptr, 2), 1, 0.125, 2},
-        {count("vcg-a40-12c-60g-24vram", "NVIDIA_A40", nullptr, 24), 1, 0.5, 24},
-        {count("vcg-a40-12c-60g-24vram", "NVIDIA_A40", 1, 24), 1, 0.5, 24},  // a slice that says it is a card
-        {count("vcg-a100-6c-60g-40vram", "NVIDIA_A100_PCIE", "1/2", 40), 1, 0.5, 40},
-        {count("vcg-a16-96c-960g-256vram", "NVIDIA_A16", nullptr, 256), 16, 1, 16},
-        {count("vcg-h100-216c-1914g-640vram", "", nullptr, {}), 8, 1, 80},  // a whole node without GPU fields
-        {count("vcg-b200-248c-2826g-1536vram", "NVIDIA_B200_SXM", nullptr, 1536), 8, 1, 192},
-        {count("vcg-b200-248c-2826g-1440vram", "NVIDIA_B200", nullptr, 1440), 8, 1, 180},
-        {count("vcg-mi355x-252c-2872g-2304vram", "AMD_MI355X", nullptr, 2304), 8, 1, 288},
-        {count("vcg-mi325x-252c-2872g-1536vram", "AMD_MI325X", 8, 1536), 8, 1, 192},
-        {count("vcg-mi325x-252c-2872g-1536vram", "AMD_MI325X", nullptr, 1536), 0, 1, 0, "gpu_count_missing"},  // six or eight
-        {count("vcg-a100-48c-480g-320vram", "NVIDIA_A100", 4, 80), 4, 1, 80},  // memory per card where the plan's belongs
-        {count("vcg-x9000-1c-1g-1vram", "NVIDIA_X9000", 2, 64), 2, 1, 32},
-        {count("vcg-x9000-1c-1g-1vram", "NVIDIA_X9000", nullptr, 64), 0, 1, 0, "gpu_count_missing"},
-        {count("vcg-a100-12c-120g-80vram", "NVIDIA_A100", 0, 80), 0, 1, 0, "gpu_count_not_a_number"},
-        {count("vcg-a100-12c-120g-80vram", "NVIDIA_A100", -1, 80), 0, 1, 0, "gpu_count_not_a_number"},
-        {count("vcg-a100-12c-120g-80vram", "NVIDIA_A100", "1/0", 80), 0, 1, 0, "gpu_count_not_a_number"},
-        {count("vcg-a100-12c-120g-80vram", "NVIDIA_A100", "half", 80), 0, 1, 0, "gpu_count_not_a_number"},
-        {count("vcg-a100-12c-120g-80vram", "NVIDIA_A100", 1.5, 80), 0, 1, 0, "gpu_count_not_a_number"},
-        {count("vcg-a100-12c-120g-80vram", "NVIDIA_A100", json::array(), 80), 0, 1, 0, "gpu_count_not_a_number"},
-    };
-    for (const auto& row : rows) {
-        CAPTURE(row.plan.dump());
-        VultrBench b;
-        b.world.plans = {row.plan};
-        everything_in_stock(b);
-        const auto list = b.provider().offers({.gpu_counts = {1, 2, 4, 8, 16}});
-        REQUIRE(list);
-        const std::string id = row.plan["id"];
-        if (!row.reason.empty()) {
-            CHECK(list->offers.empty());
-            CHECK(reason(*list, id) == row.reason);
-            continue;
-        }
-        const auto* o = find(*list, id + "/ewr");
-        REQUIRE(o != nullptr);
-        CHECK(o->gpu_count == row.gpus);
-        CHECK(o->gpu_share == doctest::Approx(row.share));
-        CHECK(o->gpu.memory == Bytes{row.gib * kGiB});
-    }
-}
-
-TEST_CASE("Vultr: prices, modes of sale, and what is no GPU plan") {
-    VultrBench b;
-    auto& p = b.world.plans;
-    p = json::array();
-    const auto put = [&](const std::string& name) -> json& {
-        p.push_back(vultr_plan("vcg-a100-" + name, "NVIDIA_A100", 1, 80, 2.0));
-        return p.back();
-    };
-    const std::pair<const char*, json> prices[] = {{"text", "0.39"}, {"zero", 0}, {"empty", ""}, {"negative", -1}, {"nan", "NaN"}, {"object", json::object()}, {"absurd", 20'000}};
-    for (const auto& [name, price] : prices) put(name)["hourly_cost"] = price;
-    put("monthly").erase("hourly_cost");
-    auto& none = put("none");
-    none.erase("hourly_cost");
-    none.erase("monthly_cost");
-    auto& spot = put("spot");
-    spot["deploy_ondemand"] = false;
-    spot["deploy_preemptible"] = true;
-    put("both")["deploy_preemptible"] = true;
-    put("neither")["deploy_ondemand"] = false;
-    auto& silent = put("silent");
-    silent.erase("deploy_ondemand");
-    silent.erase("deploy_preemptible");
-    put("elsewhere")["location_cost"] = {{"fra", {{"hourly_cost", 9.0}}}};
-    put("here")["location_cost"] = {{"ewr", {{"hourly_cost", 2.5}}}};
-    put("half")["location_cost"] = {{"ewr", {{"monthly_cost_preemptible", 1.0}}}};
-    put("node")["type"] = "vdm";
-    p.push_back({{"id", "vc2-1c-1gb"}, {"type", "vc2"}, {"ram", 1024}, {"disk", 25}, {"monthly_cost", 5}, {"hourly_cost", 0.007}, {"locations", {"ewr"}}});
-    p.push_back({{"id", "vdm-32c"}, {"type", "vdm"}, {"ram", 1024}, {"disk", 25}, {"monthly_cost", 5}, {"hourly_cost", 0.007}, {"locations", {"ewr"}}});
-    everything_in_stock(b);
-    const auto list = b.provider().offers({.gpu_counts = {1}});
-    REQUIRE(list);
-    const auto rate = [&](const std::string& name) {
-        const auto* o = find(*list, "vcg-a100-" + name + "/ewr");
-        return o == nullptr ? 0 : o->gpu_rate.micros;
-    };
-    CHECK(rate("text") == 390'000);  // B01
-    CHECK(reason(*list, "vcg-a100-zero/ewr") == "price_zero");
-    CHECK(reason(*list, "vcg-a100-empty/ewr") == "price_empty");
-    CHECK(reason(*list, "vcg-a100-negative/ewr") == "price_negative");
-    CHECK(reason(*list, "vcg-a100-nan/ewr") == "price_not_finite");
-    CHECK(reason(*list, "vcg-a100-object/ewr") == "malformed");
-    CHECK(reason(*list, "vcg-a100-absurd/ewr") == "price_too_large");
-    CHECK(reason(*list, "vcg-a100-none/ewr") == "price_missing");
-    CHECK(rate("monthly") == (1'460'000'000 + 671) / 672);  // the shorter month: never too low
-    CHECK(rate("both") == 2'000'000);
-    CHECK(rate("silent") == 2'000'000);
-    CHECK(rate("elsewhere") == 2'000'000);
-    CHECK(rate("here") == 2'500'000);
-    CHECK(rate("half") == 2'000'000);
-    CHECK(rate("node") == 2'000'000);
-    CHECK(reason(*list, "vcg-a100-neither/ewr") == "not_for_sale");
-    const auto* taken_back = find(*list, "vcg-a100-spot/ewr/preemptible");
-    REQUIRE(taken_back != nullptr);
-    CHECK(taken_back->spot);
-    CHECK(taken_back->gpu_rate.micros == 1'000'000);
-    CHECK(taken_back->spot_floor == taken_back->gpu_rate);
-    CHECK(std::ranges::none_of(list->offers, [](const Offer& o) { return !o.id.starts_with("vcg-"); }));
-    const auto on_demand = b.provider().offers({.gpu_counts = {1}, .spot = false});
-    REQUIRE(on_demand);
-    CHECK(std::ranges::none_of(on_demand->offers, &Offer::spot));
-    const auto spots = b.provider().offers({.gpu_counts = {1}, .on_demand = false});
-    REQUIRE(spots);
-    CHECK(spots->offers.size() == 1);
-    // It is rented like any other: no field of a create says which mode is meant.
-    auto request = gf::test::launch_request(spots->offers.front(), 3);
-    const auto out = b.provider().launch(request);
-    REQUIRE_MESSAGE(!out.error, (out.error ? out.error->message : ""));
-    CHECK(json::parse(b.server.received().back().body)["plan"] == "vcg-a100-spot");
-    b.pass(Seconds{60});
-    const auto m = b.provider().read(out.id);
-    REQUIRE(m);
-    CHECK(m->spot);
-    CHECK(m->gpu_rate == UsdPerHour{1'000'000});
-}
-
-TEST_CASE("Vultr: whole nodes that one list leaves out are found in the other") {
-    VultrBench b;
-    b.world.plans.push_back(vultr_plan("vcg-a40-24c-120g-48vram", "NVIDIA_A40", 1, 48, 1.671));
-    b.world.plans.back()["type"] = "vdm";
-    everything_in_stock(b);
-    b.script([&](const Received& r) {
-        auto sent = b.world.answer(r);
-        if (r.target.find("type=all") == std::string::npos) return sent;
-        auto body = json::parse(sent.body);
-        body["plans"].erase(body["plans"].size() - 1);
-        body["meta"]["total"] = body["plans"].size();
-        return plain(200, body.dump());
-    });
-    const auto list = b.provider().offers({.gpu_counts = {1}});
-    REQUIRE(list);
-    CHECK(find(*list, "vcg-a40-24c-120g-48vram/ewr") != nullptr);
-}
-
-TEST_CASE("Vultr: plans without their paging, memory in another unit, and a stock that nobody has, are drift") {
-    VultrBench b;
-    b.script([&](const Received& r) {
-        auto sent = b.world.answer(r);
-        if (r.path() != "/v2/plans") return sent;
-        auto body = json::parse(sent.body);
-        body.erase("meta");
-        return plain(200, body.dump());
-    });
-    const auto pages = b.provider().offers({.gpu_counts = {1}});
-    REQUIRE(pages);
-    REQUIRE(!pages->drift.empty());
-    CHECK(pages->drift.front().what == "page_token_missing");
-    CHECK(!pages->offers.empty());
-
-    VultrBench empty;
-    empty.world.stock.clear();
-    const auto stock = empty.provider().offers({.gpu_counts = {1}});
-    REQUIRE(stock);
-    REQUIRE(!stock->drift.empty());
-    CHECK(stock->drift.front().what == "stock_empty");
-
-    // GB in the place of MB: the plan's own name settles it.
-    VultrBench gb;
-    for (auto& plan : gb.world.plans) plan["ram"] = plan["ram"].get<std::int64_t>() / 1024;
-    const auto memory = gb.provider().offers({.gpu_counts = {1}});
-    REQUIRE(memory);
-    REQUIRE(find(*memory, kA100 + "/ewr") != nullptr);
-    CHECK(find(*memory, kA100 + "/ewr")->memory == Bytes{120 * kGiB});
-
-    VultrBench cents;
-    REQUIRE(cents.provider().offers({.gpu_counts = {1}})->drift.empty());
-    for (auto& plan : cents.world.plans) plan["hourly_cost"] = plan["hourly_cost"].get<double>() * 100;
-    const auto price = cents.provider().offers({.gpu_counts = {1}});
-    REQUIRE(price);
-    REQUIRE(!price->drift.empty());
-    CHECK(price->drift.front().what == "price_unit");
 }
 
 TEST_CASE("Vultr: an instance's three states are one presence, and it is billed in all of them") {
@@ -523,7 +300,10 @@ TEST_CASE("Vultr: an instance's three states are one presence, and it is billed 
     const auto id = b.world.add("gf-x", {"other", "gpuferry-machine=gf-x"});
     for (const auto& row : rows) {
         CAPTURE(row.status + " " + row.power + " " + row.server);
-        b.world.force(id, {{"status", row.status}, {"power_status", row.power}, {"server_status", row.server}, {"main_ip", row.ip}});
+        b.world.force(id, {{"status", row.status},
+                           {"power_status", row.power},
+                           {"server_status", row.server},
+                           {"main_ip", row.ip}});
         const auto m = b.provider().read(ProviderMachineId{id});
         REQUIRE(m);
         CHECK(m->presence == row.presence);
@@ -539,12 +319,19 @@ TEST_CASE("Vultr: an instance's three states are one presence, and it is billed 
     }
     // The plans are asked for when they are not known, not at every read.
     CHECK(b.server.count("GET", "/v2/plans") == 3);
+    // A plan that is sold no more is still what the machine costs.
+    b.world.plans.erase(0);
+    b.pass(std::chrono::hours{2});
+    CHECK(b.provider().read(ProviderMachineId{id})->gpu_rate == UsdPerHour{2'397'000});
+    CHECK(b.server.count("GET", "/v2/plans") == 6);
 }
 
 TEST_CASE("Vultr: where the plan is not known the rate is not told") {
     VultrBench b;
     const auto id = b.world.add("gf-x", nullptr);
-    b.script([&](const Received& r) { return r.path() == "/v2/plans" ? vultr_error(500, "x") : b.world.answer(r); });
+    b.script([&](const Received& r) {
+        return r.path() == "/v2/plans" ? vultr_error(500, "x") : b.world.answer(r);
+    });
     const auto listing = b.provider().list();
     REQUIRE(listing);
     REQUIRE(listing->machines.size() == 1);
@@ -563,9 +350,9 @@ TEST_CASE("Vultr: what is not there is gone only beside a proof") {
         int status;
         std::string text;
         bool gone;
-    } rows[] = {{404, "instance not found", true},    {404, "", true},
-                {400, "invalid instance ID", true},   {400, "Invalid Server", true},
-                {400, "Instance NOT FOUND", true},    {400, "Invalid request", false},
+    } rows[] = {{404, "instance not found", true},  {404, "", true},
+                {400, "invalid instance ID", true}, {400, "Invalid Server", true},
+                {400, "Instance NOT FOUND", true},  {400, "Invalid request", false},
                 {500, "invalid instance ID", false}};
     for (const auto& row : rows) {
         CAPTURE(row.text);
@@ -573,8 +360,10 @@ TEST_CASE("Vultr: what is not there is gone only beside a proof") {
         bool key_good = false;
         b.script([&](const Received& r) {
             if (r.path() == "/v2/instances")
-                return key_good ? plain(200, R"({"instances":[],"meta":{"total":0,"links":{"next":"","prev":""}}})")
-                                : vultr_error(401, "Invalid API token.");
+                return key_good
+                           ? plain(200,
+                                   R"({"instances":[],"meta":{"total":0,"links":{"next":"","prev":""}}})")
+                           : vultr_error(401, "Invalid API token.");
             return vultr_error(row.status, row.text);
         });
         auto seen = b.provider().read(ProviderMachineId{"x1"});
@@ -589,7 +378,10 @@ TEST_CASE("Vultr: what is not there is gone only beside a proof") {
     }
     // A 404 of somebody in between says nothing.
     VultrBench b;
-    b.script([](const Received& r) { return r.path() == "/v2/instances" ? plain(200, R"({"instances":[]})") : plain(404, kHtml, "text/html"); });
+    b.script([](const Received& r) {
+        return r.path() == "/v2/instances" ? plain(200, R"({"instances":[]})")
+                                           : plain(404, kHtml, "text/html");
+    });
     CHECK(!b.provider().read(ProviderMachineId{"x1"}));
 }
 
@@ -626,16 +418,19 @@ TEST_CASE("Vultr: a negative balance is credit, and what is pending is spent") {
 
 TEST_CASE("Vultr: pending charges are found by the label") {
     VultrBench b;
-    const auto line = [](const std::string& what, const std::string& from, const std::string& until, const json& total) {
-        return json{{"description", what}, {"start_date", from}, {"end_date", until}, {"units", 3}, {"unit_price", 2.397}, {"total", total}};
+    const auto line = [](const std::string& what, const std::string& from, const std::string& until,
+                         const json& total) {
+        return json{{"description", what}, {"start_date", from},  {"end_date", until},
+                    {"units", 3},          {"unit_price", 2.397}, {"total", total}};
     };
-    b.world.charges = {line("Cloud GPU (gf-a)", "2026-11-30T09:00:00+00:00", "2026-11-30T12:00:00+00:00", 7.19),
-                       line("Backups (gf-a)", "2026-11-30T10:00:00+00:00", "2026-11-30T13:00:00+00:00", "0.5"),
-                       line("Cloud GPU (odd) (gf-b)", "2026-11-30T09:00:00+00:00", "2026-11-30T10:00:00+00:00", 2.397),
-                       line("Support plan", "2026-11-30T09:00:00+00:00", "2026-11-30T10:00:00+00:00", 100),
-                       line("Cloud GPU (gf-c)", "2026-11-29T09:00:00+00:00", "2026-11-30T00:00:00+00:00", 2),
-                       line("Cloud GPU (gf-d)", "yesterday", "2026-11-30T10:00:00+00:00", 2),
-                       line("Cloud GPU (gf-e)", "2026-11-30T09:00:00+00:00", "2026-11-30T10:00:00+00:00", nullptr)};
+    b.world.charges = {
+        line("Cloud GPU (gf-a)", "2026-11-30T09:00:00+00:00", "2026-11-30T12:00:00+00:00", 7.19),
+        line("Backups (gf-a)", "2026-11-30T10:00:00+00:00", "2026-11-30T13:00:00+00:00", "0.5"),
+        line("Cloud GPU (odd) (gf-b)", "2026-11-30T09:00:00+00:00", "2026-11-30T10:00:00+00:00", 2.397),
+        line("Support plan", "2026-11-30T09:00:00+00:00", "2026-11-30T10:00:00+00:00", 100),
+        line("Cloud GPU (gf-c)", "2026-11-29T09:00:00+00:00", "2026-11-30T00:00:00+00:00", 2),
+        line("Cloud GPU (gf-d)", "yesterday", "2026-11-30T10:00:00+00:00", 2),
+        line("Cloud GPU (gf-e)", "2026-11-30T09:00:00+00:00", "2026-11-30T10:00:00+00:00", nullptr)};
     const auto at = [](const char* text) { return *parse_rfc3339(text); };
     const auto out = b.provider().charges(at("2026-11-30T00:00:00Z"), at("2026-12-01T00:00:00Z"));
     REQUIRE(out);
@@ -648,7 +443,8 @@ TEST_CASE("Vultr: pending charges are found by the label") {
     CHECK((*out)[1].amount.micros == 2'397'000);
     CHECK(b.provider().capabilities().charges);
     b.script([](const Received&) { return plain(200, "{}"); });
-    CHECK(b.provider().charges(at("2026-11-30T00:00:00Z"), at("2026-12-01T00:00:00Z")).error().kind == ErrorKind::malformed);
+    CHECK(b.provider().charges(at("2026-11-30T00:00:00Z"), at("2026-12-01T00:00:00Z")).error().kind ==
+          ErrorKind::malformed);
 }
 
 TEST_CASE("Vultr: a renaming patches the label and nothing else") {
@@ -673,7 +469,9 @@ TEST_CASE("Vultr: calls keep a distance that thirty a second allow, and a Retry-
     for (std::size_t i = 1; i < at.size(); ++i) CHECK(at[i] - at[i - 1] >= Millis{34});
     for (const int status : {429, 503}) {
         b.pass(Seconds{60});
-        b.script([&](const Received&) { return vultr_error(status, "Rate limit reached", {{"Retry-After", "5"}}); });
+        b.script([&](const Received&) {
+            return vultr_error(status, "Rate limit reached", {{"Retry-After", "5"}});
+        });
         REQUIRE(!b.provider().list());
         const auto told = b.hand.now();
         b.script([&](const Received& r) { return b.world.answer(r); });
@@ -691,14 +489,19 @@ TEST_CASE("Vultr: the check says in plain words what is wrong") {
         std::string words;
     } rows[] = {
         {"/v2/instances", vultr_error(401, "Invalid API token."), Finding::Level::failed, "key", "mistyped"},
-        {"/v2/instances", vultr_error(401, "Unauthorized IP address: 203.0.113.9"), Finding::Level::failed, "key", "list of addresses"},
+        {"/v2/instances", vultr_error(401, "Unauthorized IP address: 203.0.113.9"), Finding::Level::failed,
+         "key", "list of addresses"},
         {"/v2/instances", vultr_error(403, "Forbidden"), Finding::Level::failed, "scope", "provisioning"},
         {"/v2/instances", vultr_error(429, "x"), Finding::Level::failed, "api", "too many"},
         {"/v2/instances", vultr_error(404, "x"), Finding::Level::failed, "api", "api_url"},
-        {"/v2/instances", plain(200, R"({"instances":null})"), Finding::Level::failed, "listing", "instances"},
+        {"/v2/instances", plain(200, R"({"instances":null})"), Finding::Level::failed, "listing",
+         "instances"},
         {"/v2/account", vultr_error(403, "Forbidden"), Finding::Level::warning, "scope", "billing"},
-        {"/v2/account", plain(200, R"({"account":{"acls":["subscriptions"],"balance":-5,"pending_charges":0}})"), Finding::Level::failed, "scope", "provisioning"},
-        {"/v2/account", plain(200, R"({"account":{"acls":[],"balance":5,"pending_charges":1}})"), Finding::Level::warning, "money", "-$6.00"},
+        {"/v2/account",
+         plain(200, R"({"account":{"acls":["subscriptions"],"balance":-5,"pending_charges":0}})"),
+         Finding::Level::failed, "scope", "provisioning"},
+        {"/v2/account", plain(200, R"({"account":{"acls":[],"balance":5,"pending_charges":1}})"),
+         Finding::Level::warning, "money", "-$6.00"},
         {"/v2/plans", vultr_error(500, "x"), Finding::Level::failed, "offers", "500"},
     };
     for (const auto& row : rows) {
@@ -706,7 +509,8 @@ TEST_CASE("Vultr: the check says in plain words what is wrong") {
         VultrBench b;
         b.script([&](const Received& r) { return r.path() == row.path ? row.sent : b.world.answer(r); });
         const auto found = b.provider().check();
-        const auto it = std::ranges::find_if(found, [](const Finding& f) { return f.level != Finding::Level::ok; });
+        const auto it =
+            std::ranges::find_if(found, [](const Finding& f) { return f.level != Finding::Level::ok; });
         REQUIRE(it != found.end());
         CHECK(it->level == row.level);
         CHECK(it->what == row.what);

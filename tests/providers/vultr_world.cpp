@@ -10,7 +10,8 @@ namespace {
 using nlohmann::json;
 
 std::string echoed(const Received& r) {
-    std::string text = "Invalid request: " + r.method + " https://api.vultr.com" + r.target + "&api_key=" + kKey + " ";
+    std::string text =
+        "Invalid request: " + r.method + " https://api.vultr.com" + r.target + "&api_key=" + kKey + " ";
     for (const auto& h : r.headers) text += h.name + ": " + h.value + " ";
     return text + r.body;
 }
@@ -27,7 +28,8 @@ std::size_t figure(const std::string& target, const std::string& name, std::size
 
 }  // namespace
 
-json vultr_plan(const std::string& id, const std::string& gpu_type, const json& count, double vram, double hourly) {
+json vultr_plan(const std::string& id, const std::string& gpu_type, const json& count, double vram,
+                double hourly) {
     return {{"id", id},
             {"vcpu_count", 12},
             {"ram", 122880},
@@ -52,7 +54,9 @@ json vultr_region(const std::string& id, const std::string& country) {
 }
 
 Answer vultr_error(int status, const std::string& text, std::vector<HttpHeader> headers) {
-    return {.status = status, .body = json{{"error", text}, {"status", status}}.dump(), .headers = std::move(headers)};
+    return {.status = status,
+            .body = json{{"error", text}, {"status", status}}.dump(),
+            .headers = std::move(headers)};
 }
 
 std::string VultrWorld::add(const std::string& label, const json& tags) {
@@ -121,11 +125,13 @@ Answer VultrWorld::answer(const Received& r) {
         case Fault::wrong_key:
             return vultr_error(401, "Invalid API token.");
         case Fault::too_often:
-            return vultr_error(429, "Rate limit reached - please try your request again later.", {{"Retry-After", "1"}});
+            return vultr_error(429, "Rate limit reached - please try your request again later.",
+                               {{"Retry-After", "1"}});
         case Fault::no_capacity:
             return vultr_error(400, "The plan is not available in the selected region.");
         case Fault::html:
-            return {.status = 200, .body = "<!DOCTYPE html><title>Vultr</title>", .content_type = "text/html"};
+            return {
+                .status = 200, .body = "<!DOCTYPE html><title>Vultr</title>", .content_type = "text/html"};
         case Fault::odd_shape:
             return {.body = R"({"data":null,"meta":{"total":0,"links":{"next":"","prev":""}}})"};
         case Fault::later:
@@ -169,18 +175,21 @@ Answer VultrWorld::answer(const Received& r) {
     } else {
         const auto found = instances_.find(path.substr(11));
         // A malformed id and one that is not there any more are answered alike.
-        if (found == instances_.end() || !is_there(found->second)) return vultr_error(400, "invalid instance ID");
+        if (found == instances_.end() || !is_there(found->second))
+            return vultr_error(400, "invalid instance ID");
         auto& instance = found->second;
         if (op == Op::destroy) {
             if (instance.contains("ended"))
                 return vultr_error(500, "Unable to destroy server: Server is already pending destruction.");
             if (unix_millis(clock_.now()) - instance["made"].get<std::int64_t>() < locked.count())
-                return vultr_error(500, "Unable to destroy server: Unable to remove VM: Server is currently locked");
+                return vultr_error(
+                    500, "Unable to destroy server: Unable to remove VM: Server is currently locked");
             instance["ended"] = unix_millis(clock_.now());
             out = {.status = 204};
         } else {
             if (r.method == "PATCH") instance["label"] = json::parse(r.body).at("label");
-            out = {.status = r.method == "PATCH" ? 202 : 200, .body = json{{"instance", shown(instance)}}.dump()};
+            out = {.status = r.method == "PATCH" ? 202 : 200,
+                   .body = json{{"instance", shown(instance)}}.dump()};
         }
     }
     if (fault == Fault::answer_lost) return with(out, Delivery::nothing);

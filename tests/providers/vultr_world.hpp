@@ -21,7 +21,8 @@ class VultrWorld {
     nlohmann::json plans = nlohmann::json::array();
     nlohmann::json regions = nlohmann::json::array();
     std::map<std::string, std::vector<std::string>> stock;  // region -> plans
-    nlohmann::json account = {{"acls", {"subscriptions", "provisioning"}}, {"balance", -100.55}, {"pending_charges", 60.25}};
+    nlohmann::json account = {
+        {"acls", {"subscriptions", "provisioning"}}, {"balance", -100.55}, {"pending_charges", 60.25}};
     nlohmann::json charges = nlohmann::json::array();
     std::size_t page{500};          // rows per page, at most what is asked for
     Millis locked{Seconds{15}};     // after a create
@@ -38,8 +39,8 @@ class VultrWorld {
     int next_{1};
 };
 
-[[nodiscard]] nlohmann::json vultr_plan(const std::string& id, const std::string& gpu_type, const nlohmann::json& count,
-                                        double vram, double hourly);
+[[nodiscard]] nlohmann::json vultr_plan(const std::string& id, const std::string& gpu_type,
+                                        const nlohmann::json& count, double vram, double hourly);
 [[nodiscard]] nlohmann::json vultr_region(const std::string& id, const std::string& country);
 [[nodiscard]] Answer vultr_error(int status, const std::string& text, std::vector<HttpHeader> headers = {});
 
