@@ -12,8 +12,8 @@ namespace gf {
 
 struct BreakerRules {
     int failures{5};  // in a row; 0 = no breaker
-    Millis open_first{Seconds{30}};
-    Millis open_max{Seconds{300}};
+    Millis open_first{Seconds{15}};
+    Millis open_max{Seconds{120}};
     Millis trial_max{Seconds{120}};  // a trial that reports nothing for so long is given up, and another goes
 };
 

@@ -423,7 +423,7 @@ void a_provider_that_is_down_is_left_alone_except_by_destroys(Bench& b) {
         REQUIRE(!listing);
         CHECK(listing.error().kind == ErrorKind::unavailable);
     }
-    // Five failures open the breaker. Nothing here waits, so no trial is due before the first pause is over, half a minute later.
+    // Five failures open the breaker. Nothing here waits, so no trial is due before the first pause is over.
     const auto asked = b.sent().size() - before;
     CHECK(asked >= 5);
     CHECK(asked <= 8);
