@@ -482,8 +482,9 @@ std::string Service::greeting() const {
     };
     std::string found = "providers:";
     for (const std::string& name : impl_->provider_names) found += " " + name;
-    if (!s.providers.runpod.enabled() && !s.providers.vastai.enabled())
-        found += " (no cloud keys: set RUNPOD_API_KEY or VAST_API_KEY)";
+    const ProvidersSettings& p = s.providers;
+    if (!p.runpod.enabled() && !p.vastai.enabled() && !p.lambda.enabled() && !p.vultr.enabled())
+        found += " (no cloud keys: set RUNPOD_API_KEY, VAST_API_KEY, LAMBDA_API_KEY or VULTR_API_KEY)";
     else if (std::ranges::none_of(impl_->ways, [](const auto& way) { return way.first != "local" && way.second != Way::none; }))
         found += " (" + std::string(s.advertise_url.empty() ? "no advertise_url" : "advertise_url is a private address") +
                  ": rented machines could not reach this daemon, so only local ones are used)";

@@ -3,12 +3,14 @@
 no enrol token where it does not belong. Jobs run on every cloud that the simulator plays; the bytes are looked for while they run and
 afterwards. First the search itself is shown to find what was planted."""
 import base64
+import contextlib
+import os
 import subprocess
 import sys
 import urllib.parse
 
 from harness import check, run, wait_for
-from secrecy import Search, api_answers, children_of, none
+from secrecy import Search, api_answers, children_of, none, roots_of_their_own
 from worlds import clear_faults, counter_spec, fault, rentals, wait_all_gone
 
 # With characters that look otherwise in a URL and in Base64.
@@ -43,6 +45,25 @@ def prove(lab, search):
         child.wait()
     check(search.in_bytes("an answer", b'{"detail":"' + encoded["url"] + b'"}'), "a planted key was not found in an answer")
     check(not search.in_bytes("nothing", b"rpa_E2E and vast-E2E alone"), "the search finds what is not there")
+
+
+def prove_in_machines(lab, search, clouds):
+    """The same inside the machines: a key in a file of each one's own root is found. Without namespaces there are no such roots."""
+    own = roots_of_their_own(children_of(lab))
+    if lab.sim_ask("GET", "/state")["isolation"] == "none":
+        return
+    check(len(own) >= len(clouds), f"{len(own)} roots of machines, of {len(clouds)}")
+    planted = []
+    for pid in own:
+        path = f"/proc/{pid}/root/tmp/planted"
+        with open(path, "wb") as file:
+            file.write(b"key: " + base64.b64encode(KEYS["runpod"].encode()))
+        planted.append(path)
+    hits = {hit for hit in search.in_roots(children_of(lab)) if hit.endswith("/tmp/planted")}
+    for path in planted:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+    check(len(hits) >= len(clouds), f"planted keys were found in {len(hits)} machines only, of {len(clouds)}")
 
 
 def enrol_tokens(lab):
@@ -101,11 +122,12 @@ def test(lab):
     for name in clouds:
         # The job prints its environment's names and a secret of its own: what it prints is masked on the way.
         jobs[name] = lab.submit(counter_spec(
-            lab, 50, 0.1, 5, name=f"on {name}", secrets=["MARKED"], secrets_on="any",
-            run='env | cut -d= -f1 | sort; echo "the secret is $MARKED"; python3 counter.py 50 0.1 5',
-            resources={"vram": None, "gpus": 1, "providers": [name]}))
+            lab, 150, 0.1, 5, name=f"on {name}", secrets=["MARKED"], secrets_on="any",
+            run='env | cut -d= -f1 | sort; echo "the secret is $MARKED"; python3 counter.py 150 0.1 5',
+            resources={"providers": [name]}))
     for job in jobs.values():
         lab.wait_step(job, 6, seconds=150)
+    prove_in_machines(lab, Search({f"the {name} key": key for name, key in KEYS.items()}), clouds)
     look(lab, jobs.values(), "while the jobs run")
 
     # Errors of the providers that show what they were sent.

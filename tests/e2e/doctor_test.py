@@ -70,6 +70,13 @@ def test(lab):
         told(lab, provider, ("offers", "api"), "failed")
     clear_faults(lab)
 
+    # The account's limit on spending is reached.
+    fault(lab, "POST", "^/graphql", provider="runpod", action="merge_json",
+          body={"data": {"myself": {"id": "user_2xEXAMPLE", "clientBalance": 100.0, "underBalance": False, "currentSpendPerHr": 80.0,
+                                   "spendLimit": 80}}})
+    told(lab, "runpod", ("quota",), "failed", "80")
+    clear_faults(lab)
+
     # A key that may not do all.
     fault(lab, "GET", "^/api/v1/instances", provider="vastai", action="status", status=403, type="application/json",
           body={"success": False, "error": "auth_error", "msg": "This action is not permitted for this key."})

@@ -6,7 +6,7 @@ import re
 import stat
 import urllib.parse
 
-from harness import Failed, check, processes
+from harness import Failed, check
 
 PIECE = 1 << 20
 # Of a simulated machine's root: what the host lends it, and what is no file. All else is the machine's own.
@@ -82,20 +82,24 @@ class Search:
 
     def in_roots(self, table):
         """What the processes of each simulated machine have as their root, once per machine."""
-        seen, hits = {os.stat("/proc/self/root/").st_ino}, []
-        for pid in table:
-            try:
-                root = os.stat(f"/proc/{pid}/root/")
-                space = os.readlink(f"/proc/{pid}/ns/mnt")
-            except OSError:
-                continue
-            if root.st_ino == os.stat("/").st_ino and space == os.readlink("/proc/self/ns/mnt"):
-                continue  # the host's own
-            if (root.st_dev, root.st_ino, space) in seen:
-                continue
-            seen.add((root.st_dev, root.st_ino, space))
+        hits = []
+        for pid in roots_of_their_own(table):
             hits += self.below(f"/proc/{pid}/root", LENT | {"dev"}) + self.below(f"/proc/{pid}/root/dev/shm")
         return hits
+
+
+def roots_of_their_own(table):
+    """The oldest process of each root that is not this one's: a simulated machine's first."""
+    found = {}
+    here = os.stat("/")
+    for pid in sorted(table):
+        try:
+            root = os.stat(f"/proc/{pid}/root/")
+        except OSError:
+            continue
+        if (root.st_dev, root.st_ino) != (here.st_dev, here.st_ino):
+            found.setdefault((root.st_dev, root.st_ino), pid)
+    return list(found.values())
 
 
 def children_of(lab):
@@ -120,4 +124,4 @@ def none(hits):
         raise Failed(f"{len(hits)} places: " + "; ".join(hits[:6]))
 
 
-__all__ = ["Search", "api_answers", "children_of", "none", "processes"]
+__all__ = ["Search", "api_answers", "children_of", "none", "roots_of_their_own"]

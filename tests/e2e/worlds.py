@@ -113,7 +113,7 @@ def whole_job_on_a_vm(lab, provider, unit_s):
     lab.write_config(runpod=False, vastai=False, more_clouds=[provider])
     lab.start_daemon()
     job = lab.submit(counter_spec(lab, 60, 0.1, 5, name=f"on {provider}",
-                                  resources={"vram": None, "gpus": 1, "disk": "20GB", "providers": [provider]}))
+                                  resources={"providers": [provider]}))
     lab.wait_step(job, 15, seconds=150)
     first = rentals(lab)
     check(len(first) == 1 and first[0]["provider"] == provider, f"one machine at {provider}, not {first}")
