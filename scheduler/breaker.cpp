@@ -14,12 +14,12 @@ void breaker_launched(Breaker& b, const std::string& machine) {
     if (b.trips > 0 && b.trial.empty()) b.trial = machine;
 }
 
-bool breaker_failed(Breaker& b, const BreakerRule& rule, const std::string& machine, const std::string& offer, Instant now) {
+bool breaker_failed(Breaker& b, const BreakerRule& rule, const std::string& machine, const std::string& what, Instant now) {
     if (b.trips > 0) {
         // What was under way when the pause began adds nothing to it; the trial alone decides.
         if (b.trial != machine) return false;
     } else {
-        b.failed.insert(offer);
+        b.failed.insert(what);
         if (static_cast<int>(b.failed.size()) < rule.failures) return false;
     }
     b.trial.clear();

@@ -10,13 +10,13 @@
 namespace gf {
 
 struct BreakerRule {
-    int failures{3};           // on different offers, in a row
+    int failures{3};           // of different things (offers, or creates), in a row
     Millis first{};            // the first pause
     Millis most{};             // the longest
 };
 
 struct Breaker {
-    std::set<std::string> failed;  // offers of the failures in a row; never more than BreakerRule::failures
+    std::set<std::string> failed;  // what failed in a row; never more than BreakerRule::failures
     int trips{0};                  // pauses since the last success
     Instant paused_until{};
     std::string trial;             // the one machine that is tried after a pause; empty = none
@@ -30,7 +30,8 @@ enum class BreakerState { closed, paused, trial };
 /// A create was sent.
 void breaker_launched(Breaker& breaker, const std::string& machine);
 /// A create ended unclear, or its machine never came up. True if launches pause from now on (and did not before).
-bool breaker_failed(Breaker& breaker, const BreakerRule& rule, const std::string& machine, const std::string& offer, Instant now);
+/// `what` failed: the same one again counts once.
+bool breaker_failed(Breaker& breaker, const BreakerRule& rule, const std::string& machine, const std::string& what, Instant now);
 /// A create ended clearly without a machine (no capacity, a cancel): says nothing, but a trial is over.
 void breaker_undecided(Breaker& breaker, const std::string& machine);
 /// A machine came up: its provider can make machines.

@@ -85,7 +85,7 @@ std::string wait_reason(const Decision& decision, const std::set<std::string>& s
 Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Offer> offers,
                 const ChoiceWorld& world) {
     Decision decision;
-    std::vector<Candidate> fitting, near;
+    std::vector<Candidate> fitting, near, of_bad_repute;
     std::set<std::string> sole_reasons;
     for (const auto& offer : offers) {
         ++decision.considered;
@@ -96,9 +96,13 @@ Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Off
         if (refused.count == 1) {
             near.push_back(candidate);
             sole_reasons.insert(refused.first);
+            if (refused.first == "host_reputation") of_bad_repute.push_back(candidate);
         }
         if (refused.count > 0) ++decision.refused[refused.first];
     }
+    // Where nothing but hosts of bad repute would do, a task that has waited long enough takes one after all.
+    const bool waited = task.waiting_since != Instant{} && world.now - task.waiting_since >= kReputePatience;
+    if (fitting.empty() && waited) fitting = std::move(of_bad_repute);
     std::ranges::sort(fitting, before);
     std::ranges::sort(near, before);
     fitting.resize(std::min(fitting.size(), kShown));

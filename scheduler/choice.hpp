@@ -86,7 +86,8 @@ struct Decision {
 };
 
 /// The filters and their reasons are in scheduler/filters.hpp. Filters and ranks by all-in price per hour,
-/// raised by the handicap of a host of bad repute; at equal price the local machine comes first, then provider and offer id order. `task.vram_above`, `task.ran`
+/// raised by the handicap of a host of bad repute (one that is out is taken only by a task that has waited
+/// kReputePatience with nothing else that fits); at equal price the local machine comes first, then provider and offer id order. `task.vram_above`, `task.ran`
 /// and the spec decide what fits. Deterministic, whatever the order of `offers`. Never blocks or throws.
 [[nodiscard]] Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Offer> offers,
                               const ChoiceWorld& world);

@@ -47,6 +47,7 @@ inline constexpr std::int64_t kMarkMost = 6000;        // six days out at most
 inline constexpr std::int64_t kMarkForgotten = 100;    // a mark whose counts are all below this says nothing any more
 inline constexpr std::size_t kMarksMost = 4096;        // beyond, the faintest goes
 inline constexpr int kHandicapMost = 50;               // percent
+inline constexpr Millis kReputePatience = std::chrono::hours{1};  // of a task that nothing else would do for: `choose`
 
 /// Keys of the marks that an offer falls under; empty where the provider does not tell.
 [[nodiscard]] std::string host_key(const Offer& offer);

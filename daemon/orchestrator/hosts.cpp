@@ -86,7 +86,9 @@ void Step::create_failed(LiveMachine& machine, std::string_view detail) {
     LiveProvider* from = provider(machine.row.provider);
     if (!from || from->capabilities.is_local) return;
     const BreakerRule rule{.first = w_.settings.cooldown, .most = 6 * w_.settings.cooldown};
-    if (!breaker_failed(from->breaker, rule, machine.row.id.get(), machine.row.offer.id, now_)) return;
+    // An unclear answer is the provider's doing, whatever was asked for; a machine that does not come up may be its offer's.
+    const std::string& what = machine.row.state == MachineState::unknown ? machine.row.id.get() : machine.row.offer.id;
+    if (!breaker_failed(from->breaker, rule, machine.row.id.get(), what, now_)) return;
     const std::string key = "provider/" + from->name.get() + "/creates_failing";
     alert("provider_degraded", "warning", key,
           from->name.get() + ": " + (from->breaker.trips == 1 ? std::to_string(rule.failures) + " creates in a row" : "the next create") +

@@ -50,8 +50,19 @@ void Step::rate_seen(LiveMachine& machine, const ProviderMachine& seen, Instant 
         Instant from = machine.row.call_began.value_or(machine.row.created_at);
         if (seen.created_at) from = std::clamp(*seen.created_at, std::min(from, at), at);
         const bool known = seen.gpu_rate.has_value() || machine.row.offer.gpu_rate.micros > 0;
-        open_ledger(machine, from, seen.gpu_rate.value_or(machine.row.offer.gpu_rate),
-                    seen.disk_rate.value_or(disk_rate(machine.row.offer, (machine.row.disk.count + kGB - 1) / kGB)), known);
+        const UsdPerHour gpu = seen.gpu_rate.value_or(machine.row.offer.gpu_rate);
+        const UsdPerHour disk = seen.disk_rate.value_or(disk_rate(machine.row.offer, (machine.row.disk.count + kGB - 1) / kGB));
+        // One that stands still when it is first seen may have run before, at a price that nobody has shown: at least this.
+        const bool stands = seen.presence == Presence::stopped || seen.presence == Presence::failed;
+        if (known && stands && gpu < machine.row.offer.gpu_rate && at > from) open_ledger(machine, from, gpu, disk, false);
+        // One that runs when it is first seen has booted for nothing, for as long as nobody knows: until its agent spoke at most.
+        const LiveProvider* of = provider(machine.row.provider);
+        const bool free_boot = of && of->capabilities.gpu_free_while_booting && seen.presence == Presence::running;
+        if (known && free_boot && at > from) {
+            open_ledger(machine, from, UsdPerHour{0}, disk, false);
+            at = std::clamp(machine.first_hello.value_or(at), from, at);
+        }
+        open_ledger(machine, machine.ledger ? at : from, gpu, disk, known);
         save(machine);
         return;
     }

@@ -81,7 +81,8 @@ bool Step::compare_listing(LiveProvider& from, const ListingSeen& e, bool& alone
 
 void Step::resolve_unknown(LiveMachine& machine, Instant began, bool trusted, bool alone) {
     const Instant from = std::max(machine.row.call_ended.value_or(machine.row.created_at), w_.observations_from);
-    if (!trusted || began <= from) return;
+    // Whose agent speaks to us exists, whatever listings say.
+    if (!trusted || began <= from || machine.connected) return;
     machine.row.absences += 1;
     const Millis settle = alone ? std::max(w_.settings.settle_alone, settle_time(w_.settings, machine.row.provider))
                                 : settle_time(w_.settings, machine.row.provider);
@@ -92,6 +93,13 @@ void Step::resolve_unknown(LiveMachine& machine, Instant began, bool trusted, bo
     // Absent twice, long enough after the call: it was never made. Should it turn up all the same, it is destroyed.
     LiveTask* task = holds_current(machine) ? task_of(machine) : nullptr;
     machine.row.watch = true;
+    if (machine.row.read_alive && machine.row.seen_at && !machine.ledger) {
+        // Its agent was heard, its provider never showed it: it has cost at least this.
+        const Instant began_at = machine.row.call_began.value_or(machine.row.created_at);
+        open_ledger(machine, began_at, machine.row.offer.gpu_rate,
+                    disk_rate(machine.row.offer, (machine.row.disk.count + kGB - 1) / kGB), false);
+        close_ledger(machine, std::max(began_at, *machine.row.seen_at));
+    }
     release(machine);
     move(machine, MachineState::gone, "never_appeared");
     close_tunnel(machine);
@@ -227,6 +235,7 @@ void Step::unlisted_row(const ProviderMachine& seen, LiveProvider& from, Instant
 void Step::on(const ListingSeen& e, const StoredRows& rows) {
     LiveProvider* from = provider(e.provider);
     if (!from) return;
+    told_at_ = std::min(now_, e.ended);
     from->listing_call.reset();
     from->listing_asked_once = true;
     if (!e.result) return listing_failed(*from, e.result.error());
@@ -265,7 +274,7 @@ void Step::on(const ListingSeen& e, const StoredRows& rows) {
         seen_rows.insert(machine->row.id);
         if (machine->row.state == MachineState::unknown && machine->row.reason != "orphan") {
             adopt(*machine, seen.id, "found_by_tag");
-            rate_seen(*machine, seen, now_);
+            rate_seen(*machine, seen, told_at_);
         }
         if (e.began > machine->row.call_ended.value_or(machine->row.created_at) || machine->row.state == MachineState::gone)
             observe(*machine, seen, e.began, false);

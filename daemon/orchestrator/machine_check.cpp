@@ -37,9 +37,10 @@ std::string other_card(const GpuNames* table, const Offer& offer, const JobSpec*
     const GpuCard* offered = table->card(offer.gpu.canonical);
     if (!found || !offered) return trouble;
     const bool smaller = found->class_gb < offered->class_gb || (offered->bf16 && !found->bf16) || (offered->fp8 && !found->fp8) ||
-                         found->nvlink_gb_s < offered->nvlink_gb_s ||
-                         found->bandwidth_gb_s.value_or(0) < offered->bandwidth_gb_s.value_or(0);
-    return smaller ? trouble : std::string();
+                         found->nvlink_gb_s < offered->nvlink_gb_s;
+    // A variant with the same memory is no better one (RTX 4090 D); the bandwidth tells a better card from it.
+    const bool faster = found->bandwidth_gb_s.value_or(0) > offered->bandwidth_gb_s.value_or(INT64_MAX);
+    return smaller || !faster ? trouble : std::string();
 }
 
 bool below(const std::string& have, const std::string& least) {

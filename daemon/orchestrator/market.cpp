@@ -149,7 +149,9 @@ void Step::drive_provider(LiveProvider& p) {
     const std::size_t pieces = kCommonCounts.size() * (p.capabilities.spot ? 2 : 1);
     const Millis idle_pause = waits || p.offers_turn < pieces ? Millis{0} : 9 * w_.settings.offers;
     const bool sweep_due = p.capabilities.search_per_count && now_ >= p.offers_next + idle_pause;
-    const bool offers_due = !p.offers_asked_once || (p.offers_wanted && now_ >= p.offers_next) || sweep_due;
+    // Whether its answers are whole again is only seen by asking.
+    const bool doubted = !p.offers_drift.empty() && now_ >= p.offers_next;
+    const bool offers_due = !p.offers_asked_once || (p.offers_wanted && now_ >= p.offers_next) || sweep_due || doubted;
     if (offers_due && (!p.offers_call || now_ - *p.offers_call > kCallLost)) {
         // What queued jobs ask for is not known without reading them all; the common counts serve them.
         OfferQuery query{.gpu_counts = {kCommonCounts.begin(), kCommonCounts.end()}, .spot = p.capabilities.spot};

@@ -136,6 +136,8 @@ ChoiceWorld choice_world(const World& world, Instant now, bool local_allowed) {
     out.host_marks = world.host_marks;
     for (const auto& [id, m] : world.machines) {
         if (m.row.state == MachineState::gone) continue;
+        // The last listing lacked it, and the read that says which of the two is right is still under way.
+        if (m.missed && m.row.state != MachineState::destroying) out.paused_providers.emplace(m.row.provider.get(), "listing_in_doubt");
         out.machines += 1;
         out.fleet_rate = out.fleet_rate + m.row.rate.value_or(m.row.offer.gpu_rate);
         if (m.row.offer.exclusive) out.taken_offers.insert(offer_key(m.row.offer));

@@ -193,6 +193,7 @@ void Step::on(const ReadEnded& e, const StoredRows&) {
     LiveMachine& machine = found->second;
     if (machine.row.call != CallKind::read || machine.row.call_seq != e.call_seq) return;
     machine.row.call = CallKind::none;
+    told_at_ = std::min(now_, e.ended);
     if (!e.result) {
         // No answer is no news: the machine is as it was. Ask again later.
         machine.row.destroy_tries += machine.row.state == MachineState::destroying ? 1 : 0;
@@ -290,8 +291,13 @@ void Step::call_read(LiveMachine& machine) {
 
 void Step::now_gone(LiveMachine& machine, std::string_view reason) {
     // What was never seen alive was never billed as far as anybody can tell: the estimate from its create call goes.
-    if (machine.row.read_alive) end_ledger(machine, now_);
-    else if (machine.ledger) close_ledger(machine, machine.ledger->from);
+    if (machine.row.read_alive) {
+        end_ledger(machine, told_at_);
+    } else if (machine.ledger) {
+        // An id that was told and never shown: whoever asked for its end before it could appear may have been billed.
+        machine.ledger->rate_known = false;
+        close_ledger(machine, machine.ledger->from);
+    }
     release(machine);
     for (const char* about : {"destroy/", "orphan/", "rate/"}) clear_alert(about + machine.row.id.get());
     move(machine, MachineState::gone, reason);

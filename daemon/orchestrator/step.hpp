@@ -20,7 +20,7 @@ namespace gf {
 
 class Step {
  public:
-    Step(World& world, Instant now) : w_(world), now_(now) {}
+    Step(World& world, Instant now) : w_(world), now_(now), told_at_(now) {}
     /// Ends the step: lets go of jobs that are not live any more and hands out what was decided.
     Effects take();
 
@@ -218,6 +218,7 @@ class Step {
 
     World& w_;
     Instant now_;
+    Instant told_at_;  // when the answer that is applied came; a suspend of ours may lie between
     Effects out_;
     std::vector<JobId> touched_;  // jobs whose state changed in this step
 };

@@ -1,4 +1,23 @@
-// The core's side of the field cases: each test is named for what must come out.
+// The core's side of the field cases: each test is named for what must come out. Where each row of areas A, B, C, E and of the
+// core's part of I is tried (here unless a file is named; neighbours of A, B and E are in answers_test.cpp):
+//
+//   A01 A13   "no capacity is a clean refusal", "a request that the provider finds wrong"
+//   A02 A09   "an unclear create is adopted", seams_test.cpp "an agent that is faster than the answer"
+//   A04       "an id that never appears"
+//   A05       "an empty listing ends no job"; its drift in hosts_test.cpp
+//   A06       "a null or retired listing is unknown"
+//   A08       "a refused key pauses the provider"; what a 404 is, in tests/providers (conformance)
+//   A11       answers_test.cpp "a market that cannot be read is degraded"; bodies in tests/providers
+//   A15       "a provider at its quota is left alone", answers_test.cpp "limits of an account"
+//   B01 B02 B05 B09   prices, units and nulls: tests/providers (mapping of each), tests/scheduler/filters_test.cpp;
+//             prices that are billed: machine_check_test.cpp, drifted ones: hosts_test.cpp
+//   B06       tests/scheduler/choice_test.cpp "disk can make the cheap offer the dear one"
+//   B08       tests/scheduler/filters_test.cpp (lease), answers_test.cpp "a machine whose lease nears its end"
+//   C01 C03 C05 C06 C10   tests/scheduler/gpu_names_test.cpp and filters_test.cpp; on the machine: machine_check_test.cpp
+//   C08       machine_check_test.cpp "a machine that restarts without its GPUs"
+//   E01 E02 E03 E04 E06   below; E01 over a restart in seams_test.cpp
+//   I01       secrets_test.cpp; an enrol token or key is in no row or event: tests/daemon
+//   L06       machine_check_test.cpp "a price that rises while the job runs", money_test.cpp
 #include "tests/orchestrator/bench.hpp"
 
 namespace gf {

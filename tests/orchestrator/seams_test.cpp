@@ -65,8 +65,10 @@ TEST_CASE_FIXTURE(Seam, "an agent that is faster than the answer to the create g
     SUBCASE("by its tag in a listing, after an unclear answer") {
         launch_failed(call, ErrorKind::unknown_outcome, "502");
         listing["cloud"] = {alive("i1", call)};
+        reads["i1"] = listing["cloud"].front();
         pass(Seconds{15});
     }
+    answer_market();  // what is billed
     CHECK(told<ap::Lease>().size() == 1);
     CHECK(machine(call.machine).state == MachineState::busy);
     CHECK(machine(call.machine).provider_id.get() == "i1");
@@ -416,6 +418,7 @@ TEST_CASE_FIXTURE(Seam, "a card that reports what its class reports is as it was
         ap::Hello hello = hello_of();
         hello.report.gpus = {{"a card", card.reported_mib * kMiB, "560", "u"}};
         b.say(call.machine, hello, "boot1", 0);
+        b.answer_market();
         CHECK(b.machine(call.machine).state == (card.taken ? MachineState::busy : MachineState::destroying));
     }
 }

@@ -62,7 +62,7 @@ TEST_CASE("one fault is a handicap, a second one before the first has faded is a
         {"four takings by the market", {taken_early, taken_early, taken_early, taken_early}, false, {}, {}},
     };
     for (const Row& row : rows) {
-        CAPTURE(row.what);
+        CAPTURE(std::string(row.what));
         Past past;
         for (const HostEvent event : row.events) past.add(at("h"), event);
         const Standing s = standing(past.marks, at("h"), kNow);
@@ -70,9 +70,9 @@ TEST_CASE("one fault is a handicap, a second one before the first has faded is a
         if (!s.out_until) continue;
         CHECK(*s.out_until - kNow >= row.least);
         CHECK(*s.out_until - kNow <= row.most);
-        // Level-driven: at the told time it is over, a moment before it is not.
-        CHECK(standing(past.marks, at("h"), *s.out_until - Millis{60'000}).out_until.has_value());
-        CHECK(!standing(past.marks, at("h"), *s.out_until + Millis{60'000}).out_until.has_value());
+        // Level-driven: around the told time (counts are whole thousandths) it is over, before it is not.
+        CHECK(standing(past.marks, at("h"), *s.out_until - std::chrono::minutes{10}).out_until.has_value());
+        CHECK(!standing(past.marks, at("h"), *s.out_until + std::chrono::minutes{10}).out_until.has_value());
     }
 }
 
@@ -188,6 +188,30 @@ TEST_CASE("choosing: a host of bad repute is ranked dearer or left out, and says
         REQUIRE(d.near_misses.size() == 1);
         CHECK(d.near_misses[0].detail.starts_with("host 31877: 2 boot failures in the last days, out until 2026-"));
     }
+}
+
+TEST_CASE("where nothing else would do, a task that has waited takes a host of bad repute after all") {
+    const Offer bad = at("h");
+    Past past;
+    past.add(bad, HostEvent::boot_failure).add(bad, HostEvent::boot_failure);
+    ChoiceWorld world = test::world();
+    world.host_marks = std::make_shared<HostMarks>(past.marks);
+    TaskRecord task;
+    task.waiting_since = kNow - kReputePatience + Millis{1};
+    const std::vector<Offer> only{bad};
+    CHECK(!choose(test::job(), task, only, world).chosen);
+    task.waiting_since = kNow - kReputePatience;
+    const Decision d = choose(test::job(), task, only, world);
+    REQUIRE(d.chosen);
+    CHECK(d.chosen->host_note.find("2 boot failures") != std::string::npos);
+    Offer good = at("g");
+    good.id = "good";
+    good.gpu_rate = UsdPerHour{9'000'000};
+    CHECK(choose(test::job(), task, std::vector<Offer>{bad, good}, world).chosen->offer.id == "good");
+    // What it cannot have for another reason it does not get for this one.
+    JobSpec capped = test::job();
+    capped.resources.max_price = UsdPerHour{1};
+    CHECK(!choose(capped, task, only, world).chosen);
 }
 
 TEST_CASE("the local machine has no repute") {

@@ -79,6 +79,7 @@ void ModelProvider::told(ModelMachine& m, Instant now) {
 void ModelProvider::advance(Instant now) {
     for (auto& [id, m] : machines_) {
         if (m.presence == Presence::gone) continue;
+        rate_changed(m, m.billed_to);  // what nature has changed since
         const Instant until = m.dies_at && *m.dies_at <= now ? std::max(*m.dies_at, m.billed_to) : now;
         const std::int64_t disk = disk_rate(m.offer, kDiskGb).micros;
         if (costs(m) > disk && !m.billed_from) m.billed_from = m.billed_to;
@@ -91,6 +92,7 @@ void ModelProvider::advance(Instant now) {
                 const Millis whole = std::max(profile_.minimum, (held + profile_.step - Millis{1}) / profile_.step * profile_.step);
                 m.gpu_bill_micros_ms += costs(m) * (whole - held).count();
             }
+            m.last = m.presence;
             m.presence = Presence::gone;
             m.ended_at = *m.dies_at;
             rate_changed(m, until);
@@ -133,7 +135,7 @@ ModelMachine& ModelProvider::migrate(const std::string& id) {
     const std::string to = name_.get() + std::to_string(next_++);
     node.key() = to;
     node.mapped().id = ProviderMachineId{to};
-    node.mapped().disturbed = true;
+    node.mapped().disturbed = node.mapped().migrated = true;
     ++node.mapped().boots;
     ++migrations;
     return machines_.insert(std::move(node)).position->second;
@@ -210,6 +212,7 @@ LaunchOutcome ModelProvider::launch(const LaunchRequest& request, Instant began,
 
 ProviderMachine ModelProvider::shown(ModelMachine& m, Instant now) {
     told(m, now);
+    m.shown = true;
     const std::int64_t disk = disk_rate(m.offer, kDiskGb).micros;
     ProviderMachine out;
     out.id = m.id;
@@ -252,7 +255,7 @@ Result<Listing> ModelProvider::list(Instant now) {
             if (drifted) m = before;
         } else if (!exists(m) && m.ended_at && now - *m.ended_at < profile_.settle - Seconds{20} && chance(faults_.listing_stale, 60)) {
             ModelMachine was = m;
-            was.presence = Presence::running;
+            was.presence = m.last;
             out.machines.push_back(shown(was, now));
         }
     }

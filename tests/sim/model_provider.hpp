@@ -84,10 +84,13 @@ struct ModelMachine {
     UsdPerHour gpu_rate;                 // while it runs
     std::optional<UsdPerHour> bid;
     int gpus{1};
+    bool migrated{false};
     // What an onlooker cannot know better: how long each change of what it costs had not been told to anybody yet.
     std::int64_t untold_micros_ms{0};
     std::int64_t rate_told{0};
     std::optional<Instant> untold_since;
+    bool shown{false};  // to anybody, ever
+    Presence last{Presence::booting};  // before it was gone
 };
 
 class ModelProvider {

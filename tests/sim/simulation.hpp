@@ -26,6 +26,7 @@ struct Report {
     std::int64_t billed_micros{0}, ledger_micros{0};
     std::int64_t off_micros{0};        // sum over machines of |ledger - bill|
     int machines_off{0};               // further off than 1 % or one unit of the bill
+    std::int64_t at_least_micros{0};   // billed for machines whose cost is marked as "at least"
     int raises{0}, drifts{0}, migrations{0}, marks{0}, breaker_trips{0}, tidies{0};
     double simulated_hours{0};
     std::string trace_hash;  // same seed, same trace

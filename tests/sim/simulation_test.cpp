@@ -1,9 +1,14 @@
-// GF_SIM_SEEDS = how many seeds (default 200; half of them against each kind of provider), GF_SIM_FIRST = the first one,
+// GF_SIM_SEEDS = twice how many seeds (default 200) for plain providers and for each kind, GF_SIM_FIRST = the first one,
 // GF_SIM_SEED = just this one, told in detail; GF_SIM_LIKE = against this kind of provider only.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <iostream>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
 
 #include "tests/sim/simulation.hpp"
 
@@ -15,25 +20,43 @@ std::uint64_t number(const char* name, std::uint64_t otherwise) {
     return value ? std::strtoull(value, nullptr, 10) : otherwise;
 }
 
-/// Runs `count` seeds and adds them up. With a profile, against a provider like that.
+/// Runs `count` seeds and adds them up. With a profile, against a provider like that. Seeds share nothing, so that each core
+/// takes the next one.
 Report run(const Profile* like, std::uint64_t first, std::uint64_t count, bool tell) {
     Report all;
     int broken = 0;
-    for (std::uint64_t seed = first; seed < first + count && broken < 10; ++seed) {
-        try {
-            const Report r = Simulation(seed, tell, like).run();
+    std::mutex adding;  // guards all and broken
+    std::atomic<std::uint64_t> next{first};
+    const auto work = [&] {
+        for (std::uint64_t seed = next++; seed < first + count; seed = next++) {
+            std::optional<Report> done;
+            std::string trouble;
+            try {
+                done = Simulation(seed, tell, like).run();
+            } catch (const Violation& v) {
+                trouble = v.text;
+            }
+            const std::scoped_lock lock(adding);
+            if (broken >= 10) return;
+            if (!done) {
+                ++broken;
+                std::cout << trouble << "\n  replay: scripts/sim" << (like ? " --like " + like->name : "") << " --seed " << seed << "\n";
+                continue;
+            }
+            const Report& r = *done;
             all.jobs += r.jobs; all.succeeded += r.succeeded; all.failed += r.failed; all.cancelled += r.cancelled;
             all.held += r.held; all.creates += r.creates; all.attempts += r.attempts; all.checkpoints += r.checkpoints;
             all.crashes += r.crashes; all.failed_commits += r.failed_commits; all.kill_points += r.kill_points;
             all.steps += r.steps; all.batched += r.batched; all.billed_micros += r.billed_micros; all.ledger_micros += r.ledger_micros;
-            all.off_micros += r.off_micros; all.machines_off += r.machines_off; all.raises += r.raises; all.drifts += r.drifts;
+            all.off_micros += r.off_micros; all.machines_off += r.machines_off; all.at_least_micros += r.at_least_micros; all.raises += r.raises; all.drifts += r.drifts;
             all.migrations += r.migrations; all.marks += r.marks; all.breaker_trips += r.breaker_trips; all.tidies += r.tidies;
             all.simulated_hours += r.simulated_hours;
-        } catch (const Violation& v) {
-            ++broken;
-            std::cout << v.text << "\n  replay: scripts/sim" << (like ? " --like " + like->name : "") << " --seed " << seed << "\n";
         }
-    }
+    };
+    std::vector<std::jthread> others;
+    for (unsigned i = 1; i < std::min(4U, std::thread::hardware_concurrency()) && !tell; ++i) others.emplace_back(work);
+    work();
+    others.clear();
     CHECK(broken == 0);
     std::cout << "simulation: " << (like ? "like " + like->name + ", " : "") << "seeds " << first << ".." << first + count - 1 << ", "
               << all.simulated_hours << " hours, " << all.steps << " steps, " << all.jobs << " jobs (" << all.succeeded << " succeeded, "
@@ -42,7 +65,8 @@ Report run(const Profile* like, std::uint64_t first, std::uint64_t count, bool t
               << all.kill_points << " kill points, " << all.batched << " events committed together with others, " << all.failed_commits
               << " failed commits, " << all.drifts << " drifted answers, " << all.migrations << " migrations, " << all.raises
               << " bids raised, " << all.marks << " host marks, " << all.breaker_trips << " breaker trips, " << all.tidies
-              << " tidies, billed $" << dollars(all.billed_micros) << ", ledger $" << dollars(all.ledger_micros) << ", "
+              << " tidies, billed $" << dollars(all.billed_micros) << ", ledger $" << dollars(all.ledger_micros)
+              << " ($" << dollars(all.at_least_micros) << " of the bill for machines marked \"at least\"), "
               << all.machines_off << " machines further off than 1 % or a unit\n";
     // A run that exercised nothing proves nothing.
     if (tell) return all;
@@ -70,7 +94,7 @@ bool wanted(const std::string& like) {
 }
 
 TEST_CASE("the promises hold in every seed, and everything settles once the faults stop") {
-    if (wanted("")) run(nullptr, kFirst, kCount, kOnly != 0);
+    if (wanted("")) run(nullptr, kFirst, kOnly ? 1 : (kCount + 1) / 2, kOnly != 0);
 }
 
 TEST_CASE("they hold against each kind of provider, and the ledger is what it bills") {
@@ -80,7 +104,9 @@ TEST_CASE("they hold against each kind of provider, and the ledger is what it bi
         const Report all = run(&like, kFirst, kOnly ? 1 : (kCount + 1) / 2, kOnly != 0);
         if (kOnly || kCount < 100) continue;
         if (like.bids) CHECK(all.raises > 0);
-        CHECK(std::abs(all.ledger_micros - all.billed_micros) <= all.billed_micros / 50);
+        // Each machine is held to its own bill in `check_bills`; the sum, to what late and lost answers may add up to.
+        CHECK(all.ledger_micros - all.billed_micros <= all.billed_micros / 25);
+        CHECK(all.billed_micros - all.ledger_micros <= all.billed_micros / 50 + all.at_least_micros);
     }
 }
 
