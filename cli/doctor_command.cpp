@@ -28,7 +28,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t kClockOffMax_s = 30;  // presigned URLs and reservations start to suffer beyond
-constexpr std::int64_t kDiskFreeMin = 1'000'000'000;  // below it checkpoints soon do not fit
+constexpr std::int64_t kDiskFreeMin = 1'000'000'000;     // below it checkpoints soon do not fit
 constexpr std::chrono::milliseconds kChecksMax{90'000};  // the daemon ends a round of checks after 60 s
 
 enum class Verdict { ok, warning, failed };
@@ -91,8 +91,9 @@ void check_socket(Report& report) {
     else if (access(endpoint.socket.c_str(), W_OK) != 0)
         report.add("socket", Verdict::failed, endpoint.socket + " belongs to another user");
     else if (nobody_listens(endpoint.socket))
-        report.add("socket", Verdict::failed,
-                   endpoint.socket + ": nobody listens there; gpuferryd is not running, and this was left over");
+        report.add(
+            "socket", Verdict::failed,
+            endpoint.socket + ": nobody listens there; gpuferryd is not running, and this was left over");
     else
         report.add("socket", Verdict::ok, endpoint.socket);
 }
@@ -130,12 +131,12 @@ std::optional<json> checks_of_daemon(Report& report) {
     if (answer) return list_at(*answer, "items");
     const auto& why = answer.error();
     if (why.status == 403)
-        report.add("checks", Verdict::warning, "to have the providers checked a token needs the role operator");
+        report.add("checks", Verdict::warning,
+                   "to have the providers checked a token needs the role operator");
     else if (why.status == 404 || why.status == 405)
         report.add("checks", Verdict::warning, "this daemon is too old to check its providers");
     else
-        report.add("checks", Verdict::failed,
-                   why.problem.empty() ? why.text : problem_detail(why.problem));
+        report.add("checks", Verdict::failed, why.problem.empty() ? why.text : problem_detail(why.problem));
     return std::nullopt;
 }
 

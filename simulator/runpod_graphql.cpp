@@ -203,7 +203,8 @@ std::string RunpodFace::graph_keys() const {
     return lines;
 }
 
-/// Keys and registry logins, as the vendor's Python package 1.12.0 changes them. Both are the ones of REST v2.
+/// Keys and registry logins, as the vendor's Python package 1.12.0 changes them. Both are the ones of REST
+/// v2.
 json RunpodFace::graph_account(const GraphField& field, const Caller* caller) {
     if (caller != nullptr && caller->own != nullptr) throw GraphError{"Forbidden", "FORBIDDEN"};
     const auto input = field.arguments.value("input", json::object());
