@@ -231,7 +231,7 @@ Result<void> Service::Impl::complete_launch(LaunchRequest& request, const Machin
     if (way != ways.end() && way->second == Way::tunnel) {
         // It cannot reach us: it gets keys, and we go there. Its agent and all that an agent knows come by that way.
         auto setup = tunnels->prepare(machine, whole_vms.at(provider));
-        if (!setup) return fail(ErrorKind::unavailable, "no ssh key for the machine: " + setup.error().message);
+        if (!setup) return fail(ErrorKind::unavailable, "nothing was rented, because there would be no way to it: " + setup.error().message);
         request.ssh = *std::move(setup);
         request.env = {{"GPUFERRY_MACHINE", request.tag.get()}};
         request.start_script = ":";

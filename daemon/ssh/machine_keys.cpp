@@ -39,6 +39,13 @@ void MachineKeys::forget(const MachineId& machine) {
     if (!machine.empty()) fs::remove_all(folder_of(machine), ignored);
 }
 
+std::size_t MachineKeys::count() const {
+    std::error_code error;
+    std::size_t found = 0;
+    for (fs::directory_iterator it(folder_ + "/machines", error), end; !error && it != end; it.increment(error)) ++found;
+    return found;
+}
+
 void MachineKeys::keep_only(const std::set<MachineId>& machines) {
     std::error_code error;
     std::vector<fs::path> gone;

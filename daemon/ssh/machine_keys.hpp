@@ -27,6 +27,8 @@ class MachineKeys {
     Result<SshSetup> prepare(const MachineId& machine, const std::string& client_public, bool make_host_key);
     [[nodiscard]] bool prepared(const MachineId& machine) const;
     void forget(const MachineId& machine);
+    /// How many machines have a folder now.
+    [[nodiscard]] std::size_t count() const;
     /// Forgets all that are not among these.
     void keep_only(const std::set<MachineId>& machines);
 

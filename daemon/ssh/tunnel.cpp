@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "daemon/log.hpp"
@@ -77,8 +78,13 @@ bool send_some(int fd, std::string& pending) {
 
 Tunnel::Tunnel(Tunnels& owner, MachineId machine, SshEndpoint to, std::uint64_t seed)
     : owner_(owner), machine_(std::move(machine)), entropy_(seed), word_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), wanted_(std::move(to)) {
-    GF_ASSERT(word_ >= 0);
-    thread_ = std::thread([this] { run(); });
+    if (word_ < 0) throw std::system_error(errno, std::generic_category(), "no eventfd");
+    try {
+        thread_ = std::thread([this] { run(); });
+    } catch (...) {
+        ::close(word_);
+        throw;
+    }
 }
 
 Tunnel::~Tunnel() {

@@ -20,7 +20,7 @@ namespace gf::ssh {
 
 class Tunnel {
  public:
-    /// `owner` outlives it. The thread starts at once.
+    /// `owner` outlives it. The thread starts at once. Throws std::system_error when the system has no thread or descriptor left.
     Tunnel(Tunnels& owner, MachineId machine, SshEndpoint to, std::uint64_t seed);
     ~Tunnel();  // `leave(now)` and waits
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "checkpoints/digest.hpp"
 #include "daemon/ssh/child.hpp"
@@ -49,23 +50,28 @@ Result<void> Tunnels::open_keys() {
 }
 
 Result<SshSetup> Tunnels::prepare(const MachineId& machine, bool make_host_key) {
+    // Before it costs money: a machine without a way to it is paid for and of no use.
+    if (keys_.count() >= kTunnelsMax)
+        return fail(ErrorKind::quota, "this daemon keeps " + std::to_string(kTunnelsMax) + " tunnels at most");
     return keys_.prepare(machine, client_.public_key, make_host_key);
 }
 
 void Tunnels::open(const MachineId& machine, const SshEndpoint& to) {
     if (!keys_.prepared(machine)) return;
-    bool refused = false;
+    std::string refused;
     {
         const std::scoped_lock lock(mutex_);
         if (stopping_) return;
         std::erase_if(leaving_, [](const auto& tunnel) { return tunnel->over(); });
         if (const auto found = tunnels_.find(machine); found != tunnels_.end()) return found->second->move(to);
-        refused = tunnels_.size() >= kTunnelsMax;
-        if (!refused) tunnels_[machine] = std::make_unique<Tunnel>(*this, machine, to, options_.seed++);
+        try {
+            tunnels_[machine] = std::make_unique<Tunnel>(*this, machine, to, options_.seed++);
+        } catch (const std::system_error& error) {  // no thread or no descriptor is left
+            tunnels_.erase(machine);
+            refused = error.what();
+        }
     }
-    if (refused)
-        options_.tell(TunnelNews{.machine = machine, .up = false, .reason = "too_many",
-                                 .detail = "this daemon keeps " + std::to_string(kTunnelsMax) + " tunnels at most"});
+    if (!refused.empty()) options_.tell(TunnelNews{.machine = machine, .up = false, .reason = "too_many", .detail = refused});
 }
 
 void Tunnels::close(const MachineId& machine) {

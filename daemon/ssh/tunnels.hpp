@@ -67,7 +67,8 @@ class Tunnels {
     /// Loads or makes our key and the folders. Errors: `io`, `full`.
     Result<void> open_keys();
 
-    /// What a launch needs, and the mark that this machine is reached by ssh. Errors: `io`, `full`; thread-safe.
+    /// What a launch needs, and the mark that this machine is reached by ssh. Errors: `io`, `full`, `quota` when kTunnelsMax
+    /// machines are; thread-safe.
     Result<SshSetup> prepare(const MachineId& machine, bool make_host_key);
     /// Forgets the keys of machines that are not among these. Before the first `open`.
     void keep_only(const std::set<MachineId>& machines) { keys_.keep_only(machines); }

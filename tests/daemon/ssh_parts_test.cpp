@@ -170,6 +170,28 @@ TEST_CASE("what ssh says has one meaning each") {
     CHECK(last_words("\n \n").empty());
 }
 
+TEST_CASE("a login that is not root becomes it where sudo asks for nothing, and goes on as it is where it does") {
+    const test::TemporaryFolder folder;
+    const auto program = [&](const std::string& name, const std::string& text) {
+        test::write_file(folder / ("bin/" + name), "#!/bin/sh\n" + text + "\n");
+        ::chmod((folder / ("bin/" + name)).c_str(), 0755);
+    };
+    const std::string script = "printf '%s %s %s' \"$WHO\" \"$(id -u)\" \"$#:${1:+told}\";IFS= read -r line;echo \" $line\"\n";
+    const auto told = [&] {
+        const auto opening = std::to_string(script.size()) + "\n" + script + "what follows\n";
+        return test::output_of({"/usr/bin/env", "PATH=" + (folder / "bin") + ":/usr/bin:/bin", "/bin/sh", "-c", remote_shell()}, opening);
+    };
+    program("id", "echo \"${UID_SEEN:-1000}\"");
+    program("sudo", R"([ "$1" = -n ] || exit 1; shift; WHO=by-sudo UID_SEEN=0 exec "$@")");
+    CHECK(told() == "by-sudo 0 1:told what follows\n");
+    program("sudo", "echo 'sudo: a password is required' >&2; exit 1");
+    CHECK(told() == " 1000 1:told what follows\n");
+    program("id", "echo 0");
+    program("sudo", "echo used >>" + (folder / "used"));
+    CHECK(told() == " 0 1:told what follows\n");
+    CHECK(!std::filesystem::exists(folder / "used"));
+}
+
 TEST_CASE("the talk with a machine listens to marked lines only") {
     int asked = 0;
     const auto agent = [&asked](std::string_view arch) -> Result<AgentBinary> {

@@ -460,6 +460,20 @@ TEST_CASE("what cannot be is said in one word, and tried again") {
     CHECK(bench.tunnels->count() == 2);
 }
 
+TEST_CASE("no machine is prepared beyond the tunnels that a daemon keeps, and a place is free again when one goes") {
+    Bench bench;
+    std::string id = "mch_" + std::string(26, '0');
+    for (std::size_t i = 0; i < Tunnels::kTunnelsMax; ++i) {
+        id.replace(id.size() - 3, 3, std::to_string(i + 100));
+        REQUIRE(bench.tunnels->prepare(MachineId{id}, false).has_value());
+    }
+    const auto one_more = bench.tunnels->prepare(machine('d'), false);
+    REQUIRE(!one_more.has_value());
+    CHECK(one_more.error().kind == ErrorKind::quota);
+    bench.tunnels->close(MachineId{id});
+    CHECK(bench.tunnels->prepare(machine('d'), false).has_value());
+}
+
 TEST_CASE("an agent that does not start is told, and the way stands") {
     NEEDS_SSHD()
     Bench bench;

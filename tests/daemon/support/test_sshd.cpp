@@ -88,9 +88,9 @@ void end_by_force(const std::vector<pid_t>& pids) {
 
 }  // namespace
 
-std::string output_of(const std::vector<std::string>& argv) {
+std::string output_of(const std::vector<std::string>& argv, const std::string& input) {
     auto child = ssh::Child::start(argv);
-    if (!child) return {};
+    if (!child || ::write(child->input(), input.data(), input.size()) != static_cast<ssize_t>(input.size())) return {};
     child->close_input();
     std::string out;
     while (true) {

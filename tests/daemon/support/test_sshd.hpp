@@ -11,8 +11,8 @@
 
 namespace gf::test {
 
-/// What a command prints on standard output; its end is waited for.
-[[nodiscard]] std::string output_of(const std::vector<std::string>& argv);
+/// What a command prints on standard output when it is given `input` (a few kilobytes at most); its end is waited for.
+[[nodiscard]] std::string output_of(const std::vector<std::string>& argv, const std::string& input = {});
 
 /// Why no sshd can run here; empty = one can.
 [[nodiscard]] std::string no_sshd();
