@@ -11,6 +11,7 @@
 
 #include "agent/ask_socket.hpp"
 #include "agent/clock.hpp"
+#include "agent/engine_words.hpp"
 #include "agent/log.hpp"
 #include "agent/output_lines.hpp"
 #include "agent/processes.hpp"
@@ -318,6 +319,11 @@ void Attempt::finish() {
         if (!stopped->detail.empty()) exited.detail = stopped->detail;
     }
     if (exit.keeper_lost && exited.reason.empty()) exited.reason = "keeper_lost";
+    // A container that a former worker ordered and that never came to run its job.
+    if (!exit.started && exited.reason.empty()) {
+        const bool spec = exit.spec_fault || (lease_.container && judge_start(exit.detail).fault == EngineFault::spec);
+        exited.reason = spec ? "spec" : "setup";
+    }
     if (fenced_) {
         exited.reason = "stopped";
         exited.detail = fence_why_;
