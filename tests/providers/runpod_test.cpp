@@ -593,6 +593,8 @@ TEST_CASE("RunPod: a cloud that is closed to the account is skipped, the other o
     CHECK(reason(*list, "secure") == "cloud_not_allowed");
     CHECK(std::ranges::count(list->rejected, "secure", &RejectedOffer::id) == 1);
     CHECK(std::ranges::any_of(list->offers, [](const Offer& o) { return o.cloud == "community"; }));
+    // Where secrets may go (I01).
+    for (const Offer& o : list->offers) CHECK(o.verified == (o.cloud == "secure"));
     // The edge's 403 says nothing about the account.
     b.script([&](const Received&) { return Sent{.status = 403, .body = "<html>Error 1010</html>"}; });
     const auto edge = b.provider().offers({.gpu_counts = {1}});

@@ -87,6 +87,7 @@ TEST_CASE("Vast.ai: asks become offers, and what cannot be one says why") {
     CHECK(one->cuda_max == "13.0");
     CHECK(one->driver == "580.95.05");
     CHECK(one->host_id == "31001");
+    CHECK(one->verified == true);
     CHECK(one->lease_end == gf::test::kStart + Seconds{7'776'000});
     CHECK(one->exclusive);
     CHECK(!one->spot);
