@@ -192,6 +192,9 @@ std::optional<Millis> Pacer::learn(std::string_view name, const HttpResponse& re
     const std::lock_guard lock(mutex_);
     const auto now = clock_.now();
     auto& e = endpoint(name);
+    // How long a request was on its way is not known, only that it had arrived by now: a call that was slow, with a new
+    // connection say, must not be met at the other end by a quick one behind it.
+    if (rules_.interval_all > Millis{0}) next_of_all_ = std::max(next_of_all_, now + rules_.interval_all);
     if (guarded(e.rule))
         breaker_.heard(response.delivery != Delivery::answered || response.status >= 500, now, entropy_);
     if (response.delivery != Delivery::answered) return std::nullopt;
