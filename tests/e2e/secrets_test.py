@@ -12,8 +12,8 @@ import signal
 import subprocess
 import time
 
-from harness import BIN, check, run, wait_for
-from secrecy import Search, api_answers, none, processes
+from harness import BIN, check, processes, run, wait_for
+from secrecy import Search, api_answers, none
 from worlds import rentals, wait_all_gone
 
 TOKEN = "hf_E2E/" + os.urandom(12).hex()
