@@ -41,7 +41,8 @@ int AdminFace::set_vm_types(const json& row) {
                 }
             }
             if (row.contains("price")) type.price = admin_money(row, "price");
-            if (row.contains("preemptible_price")) type.preemptible_price = admin_money(row, "preemptible_price");
+            if (row.contains("preemptible_price"))
+                type.preemptible_price = admin_money(row, "preemptible_price");
             type.on_demand = row.value("on_demand", type.on_demand);
             type.preemptible = row.value("preemptible", type.preemptible);
             if (row.contains("overrides")) type.overrides = row["overrides"].dump();
@@ -66,8 +67,9 @@ json AdminFace::change_market(const json& body) {
         file.erase("set");
         const auto rows = set->is_array() ? *set : json::array({*set});
         for (const auto& row : rows) {
-            const auto provider = row.contains("provider") ? parse_provider(row["provider"].get<std::string>())
-                                                           : std::optional<Provider>{};
+            const auto provider = row.contains("provider")
+                                      ? parse_provider(row["provider"].get<std::string>())
+                                      : std::optional<Provider>{};
             if (row.contains("vm_type") || (provider && rents_vms(*provider))) {
                 changed += set_vm_types(row);
                 continue;

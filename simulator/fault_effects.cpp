@@ -1,5 +1,5 @@
-// What a fault does to an answer: lists that lie, units that drift, fields that go, and the providers' own words for
-// "too often" and "no longer".
+// What a fault does to an answer: lists that lie, units that drift, fields that go, and the providers' own
+// words for "too often" and "no longer".
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,21 +15,10 @@ using nlohmann::json;
 using Action = FaultRule::Action;
 
 /// The keys under which the providers put their lists.
-constexpr std::array kLists{"pods",
-                            "instances",
-                            "offers",
-                            "gpus",
-                            "results",
-                            "records",
-                            "dataCenters",
-                            "plans",
-                            "plans_metal",
-                            "bare_metals",
-                            "available_plans",
-                            "ssh_keys",
-                            "ssh-keys",
-                            "pending_charges",
-                            "data"};
+constexpr std::array kLists{
+    "pods",        "instances",       "offers",      "gpus",        "results",         "records",
+    "dataCenters", "plans",           "plans_metal", "bare_metals", "available_plans", "ssh_keys",
+    "ssh-keys",    "pending_charges", "data"};
 
 std::string id_text(const json& entry) {
     const auto it = entry.find("id");
@@ -49,7 +38,8 @@ int shorten_list(json& list, const FaultRule& rule) {
     json kept = json::array();
     std::size_t index = 0;
     for (const auto& entry : list) {
-        const auto id = entry.is_object() ? id_text(entry) : (entry.is_string() ? entry.get<std::string>() : "");
+        const auto id =
+            entry.is_object() ? id_text(entry) : (entry.is_string() ? entry.get<std::string>() : "");
         if (!leaves(rule, index++, id)) kept.push_back(entry);
     }
     const auto dropped = static_cast<int>(list.size() - kept.size());
@@ -70,8 +60,9 @@ int shorten_map(json& map, const FaultRule& rule) {
 }
 
 bool is_map(const json& value) {
-    return value.is_object() && !value.empty() &&
-           std::ranges::all_of(value, [](const json& v) { return v.is_object() && v.contains("instance_type"); });
+    return value.is_object() && !value.empty() && std::ranges::all_of(value, [](const json& v) {
+               return v.is_object() && v.contains("instance_type");
+           });
 }
 
 void shorten(json& body, const FaultRule& rule) {
@@ -100,7 +91,8 @@ void shorten(json& body, const FaultRule& rule) {
         if (rule.action != Action::empty_list) continue;
         if (body.contains("next_token")) body["next_token"] = nullptr;
         if (meta != body.end() && meta->is_object() && meta->contains("links")) (*meta)["links"]["next"] = "";
-        if (body.contains("pagination")) body["pagination"] = {{"nextCursor", nullptr}, {"hasNextPage", false}};
+        if (body.contains("pagination"))
+            body["pagination"] = {{"nextCursor", nullptr}, {"hasNextPage", false}};
     }
 }
 
@@ -118,7 +110,8 @@ void change_field(json& value, const FaultRule& rule, const std::string& name) {
     }
 }
 
-/// Every object below `value` that the rule's field is in. With "a.b" only objects that stand under the name a.
+/// Every object below `value` that the rule's field is in. With "a.b" only objects that stand under the name
+/// a.
 void change_fields(json& value, const FaultRule& rule, const std::string& under) {
     if (value.is_array()) {
         for (auto& each : value) change_fields(each, rule, under);
@@ -138,12 +131,16 @@ void change_fields(json& value, const FaultRule& rule, const std::string& under)
 HttpResponse throttled(std::string_view provider) {
     HttpResponse response;
     if (provider == "vastai") {
-        response = {.status = 429, .type = "text/plain", .body = "API requests too frequent", .headers = {},
+        response = {.status = 429,
+                    .type = "text/plain",
+                    .body = "API requests too frequent",
+                    .headers = {},
                     .cut = false};
         return response;
     }
     if (provider == "lambda") {
-        return json_response(429, {{"error", {{"code", "global/too-many-requests"}, {"message", "Too many requests."}}}});
+        return json_response(
+            429, {{"error", {{"code", "global/too-many-requests"}, {"message", "Too many requests."}}}});
     }
     if (provider == "vultr") {
         response = json_response(
@@ -151,14 +148,16 @@ HttpResponse throttled(std::string_view provider) {
         response.headers.emplace_back("Retry-After", "1");
         return response;
     }
-    response = json_response(
-        429, {{"title", "Too Many Requests"}, {"status", 429}, {"detail", "rate limit exceeded for the minute window"}});
+    response = json_response(429, {{"title", "Too Many Requests"},
+                                   {"status", 429},
+                                   {"detail", "rate limit exceeded for the minute window"}});
     response.type = "application/problem+json";
     response.headers.emplace_back("Retry-After", "5");
     return response;
 }
 
-/// What each says about a call that it no longer serves. Lambda and Vultr have retired none so far: the plain status.
+/// What each says about a call that it no longer serves. Lambda and Vultr have retired none so far: the plain
+/// status.
 HttpResponse gone_call(std::string_view provider) {
     if (provider == "vastai") {
         return json_response(410, {{"success", false},
@@ -166,8 +165,10 @@ HttpResponse gone_call(std::string_view provider) {
                                    {"msg", "This endpoint is deprecated and no longer available."}});
     }
     if (provider == "lambda")
-        return json_response(410, {{"error", {{"code", "global/not-found"}, {"message", "This API version is retired."}}}});
-    if (provider == "vultr") return json_response(410, {{"error", "This API call is retired."}, {"status", 410}});
+        return json_response(
+            410, {{"error", {{"code", "global/not-found"}, {"message", "This API version is retired."}}}});
+    if (provider == "vultr")
+        return json_response(410, {{"error", "This API call is retired."}, {"status", 410}});
     return json_response(410, {{"error", "REST API has been retired."}, {"status", 410}});
 }
 

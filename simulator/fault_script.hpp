@@ -1,5 +1,6 @@
-// Orders of the admin face that come by themselves at a simulated time, once or again and again: the half of a fault
-// script that is not about requests (faults.hpp has the other). Wants the world's lock held; no clock of its own.
+// Orders of the admin face that come by themselves at a simulated time, once or again and again: the half of
+// a fault script that is not about requests (faults.hpp has the other). Wants the world's lock held; no clock
+// of its own.
 #pragma once
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -15,7 +16,7 @@ namespace gf::sim {
 
 struct ScriptOrder {
     int id{0};
-    std::string what;     // as in POST /_sim/<what>
+    std::string what;  // as in POST /_sim/<what>
     nlohmann::json body;
 };
 
@@ -23,7 +24,8 @@ class FaultScript {
  public:
     explicit FaultScript(std::uint64_t seed = 1) : entropy_(seed) {}
 
-    /// {"do":WHAT, "with":{...}, "at_s":S, "every_s":S, "until_s":S, "count":N, "rate":0..1}; times count from `now`.
+    /// {"do":WHAT, "with":{...}, "at_s":S, "every_s":S, "until_s":S, "count":N, "rate":0..1}; times count
+    /// from `now`.
     [[nodiscard]] Result<int> add(const nlohmann::json& row, Instant now);
     void clear() { events_.clear(); }
     /// When the next event is due; nothing if none is left.

@@ -1,5 +1,5 @@
-// The reader of the simulator's own files: an unknown key is an error, because a mistyped one would silently mean
-// something else. Throws std::runtime_error with the place.
+// The reader of the simulator's own files: an unknown key is an error, because a mistyped one would silently
+// mean something else. Throws std::runtime_error with the place.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <optional>

@@ -71,14 +71,15 @@ HttpResponse LambdaFace::ssh_keys(const HttpRequest& request, const Path& path) 
         if (!name || name->empty() || name->size() > 64)
             return invalid("name: String should have 1 to 64 characters");
         auto given = text_of(body, "public_key");
-        if (given && given->size() > 4096) return invalid("public_key: String should have at most 4096 characters");
+        if (given && given->size() > 4096)
+            return invalid("public_key: String should have at most 4096 characters");
         if (given && !given->starts_with("ssh-") && !given->starts_with("ecdsa-"))
             return invalid("public_key: Invalid public key");
         if (std::ranges::find(keys_, *name, &Key::name) != keys_.end()) {
-            return lambda_error(
-                400,
-                world_.settings().lambda_duplicate_key_code ? "global/duplicate" : "global/invalid-parameters",
-                fmt::format("An SSH key named {} already exists.", *name));
+            return lambda_error(400,
+                                world_.settings().lambda_duplicate_key_code ? "global/duplicate"
+                                                                            : "global/invalid-parameters",
+                                fmt::format("An SSH key named {} already exists.", *name));
         }
         const bool made = !given;
         if (made) given = "ssh-rsa AAAAB3NzaC1yc2E" + world_.random_text(64, kHex) + " " + *name;
@@ -128,14 +129,13 @@ HttpResponse LambdaFace::file_systems(const HttpRequest& request, const Path& pa
         const auto region = text_of(body, "region");  // not region_name
         static const std::regex pattern("^[a-zA-Z]+[0-9a-zA-Z-]*$");
         if (!name || name->empty() || name->size() > 60 || !std::regex_match(*name, pattern))
-            return invalid("name: String should have 1 to 60 letters, digits and hyphens and begin with a letter");
+            return invalid(
+                "name: String should have 1 to 60 letters, digits and hyphens and begin with a letter");
         if (!region) return invalid("region: Field required");
         if (std::ranges::find(file_systems_, *name, &FileSystem::name) != file_systems_.end())
             return lambda_error(400, "global/duplicate", fmt::format("Filesystem {} already exists.", *name));
-        file_systems_.push_back({.id = world_.random_text(32, kHex),
-                                 .name = *name,
-                                 .region = *region,
-                                 .created = world_.now()});
+        file_systems_.push_back(
+            {.id = world_.random_text(32, kHex), .name = *name, .region = *region, .created = world_.now()});
         return lambda_data(show(file_systems_.back()));
     }
     if (path.size() == 2 && request.method == "DELETE") {

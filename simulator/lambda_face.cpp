@@ -73,8 +73,10 @@ HttpResponse lambda_data(const json& data) {
 }
 
 json lambda_region(const std::string& name) {
-    const auto* known = std::ranges::find(kRegions, name, [](const Region& r) { return std::string{r.name}; });
-    return {{"name", name}, {"description", known == kRegions.end() ? name : std::string{known->description}}};
+    const auto* known =
+        std::ranges::find(kRegions, name, [](const Region& r) { return std::string{r.name}; });
+    return {{"name", name},
+            {"description", known == kRegions.end() ? name : std::string{known->description}}};
 }
 
 json lambda_type_json(const VmType& type, std::int64_t price) {
@@ -97,8 +99,8 @@ std::string lambda_image_id(const std::string& family, const std::string& region
     for (const char c : family + "|" + region + "|" + arch)
         hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
     const auto hex = fmt::format("{:016x}{:016x}", hash, hash * 0x9e3779b97f4a7c15U);
-    return fmt::format("{}-{}-4{}-a{}-{}", hex.substr(0, 8), hex.substr(8, 4), hex.substr(13, 3), hex.substr(17, 3),
-                       hex.substr(20, 12));
+    return fmt::format("{}-{}-4{}-a{}-{}", hex.substr(0, 8), hex.substr(8, 4), hex.substr(13, 3),
+                       hex.substr(17, 3), hex.substr(20, 12));
 }
 
 bool lambda_image_family(const std::string& family) {
@@ -108,8 +110,7 @@ bool lambda_image_family(const std::string& family) {
 
 std::optional<HttpResponse> LambdaFace::refuse_caller(const HttpRequest& request) const {
     const auto key = key_of(request);
-    if (!key || key->empty())
-        return lambda_error(401, "global/invalid-api-key", "No API key was provided.");
+    if (!key || key->empty()) return lambda_error(401, "global/invalid-api-key", "No API key was provided.");
     const auto& account = world_.settings().lambda_key;
     if (account.empty() || *key == account) return std::nullopt;
     return lambda_error(401, "global/invalid-api-key", "API key was invalid, expired, or deleted.",
@@ -125,13 +126,15 @@ std::optional<HttpResponse> LambdaFace::too_frequent(bool launch) {
     if (!wait) wait = buckets_.refuse("all", 1.0, 1.0, now);
     if (!wait && launch) wait = buckets_.refuse("launch", 1.0 / 12.0, 1.0, now);
     if (!wait) return std::nullopt;
-    const auto form = settings.lambda_429_form == 3 ? static_cast<int>(refusals_++ % 3) : settings.lambda_429_form;
+    const auto form =
+        settings.lambda_429_form == 3 ? static_cast<int>(refusals_++ % 3) : settings.lambda_429_form;
     auto response =
         lambda_error(429, "global/too-many-requests", "Too many requests.", "Slow down, then try again.");
     if (form == 1) {
         response.type = "text/html";
-        response.body = "<html>\r\n<head><title>429 Too Many Requests</title></head>\r\n<body>\r\n<center><h1>429 Too "
-                        "Many Requests</h1></center>\r\n</body>\r\n</html>\r\n";
+        response.body =
+            "<html>\r\n<head><title>429 Too Many Requests</title></head>\r\n<body>\r\n<center><h1>429 Too "
+            "Many Requests</h1></center>\r\n</body>\r\n</html>\r\n";
     } else if (form == 2) {
         response.body.clear();
     }
@@ -143,7 +146,10 @@ std::optional<HttpResponse> LambdaFace::too_frequent(bool launch) {
 HttpResponse LambdaFace::handle(const HttpRequest& request) {
     const auto& segments = request.segments;
     if (segments.size() < 3 || segments[0] != "api" || segments[1] != "v1") {
-        return {.status = 404, .type = "text/html", .body = "<html><h1>404 Not Found</h1></html>", .headers = {},
+        return {.status = 404,
+                .type = "text/html",
+                .body = "<html><h1>404 Not Found</h1></html>",
+                .headers = {},
                 .cut = false};
     }
     const Path path(segments.begin() + 2, segments.end());

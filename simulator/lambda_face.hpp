@@ -1,5 +1,5 @@
-// Lambda Cloud as a client sees it, below /api/v1. Written from the providers page "Lambda"; simulator/README.md has the
-// section of each call.
+// Lambda Cloud as a client sees it, below /api/v1. Written from the providers page "Lambda";
+// simulator/README.md has the section of each call.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <optional>

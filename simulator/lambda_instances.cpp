@@ -100,7 +100,8 @@ json LambdaFace::instance_json(const Rental& rental) const {
     if (!mounts.empty()) row["file_system_mounts"] = mounts;
     if (!rental.vm.tags.empty()) {
         row["tags"] = json::array();
-        for (const auto& [key, value] : rental.vm.tags) row["tags"].push_back({{"key", key}, {"value", value}});
+        for (const auto& [key, value] : rental.vm.tags)
+            row["tags"].push_back({{"key", key}, {"value", value}});
     }
     if (!rental.vm.firewalls.empty()) {
         row["firewall_rulesets"] = json::array();
@@ -113,8 +114,8 @@ json LambdaFace::instance_json(const Rental& rental) const {
     if (rental.vm.active_since) {
         row["hostname"] = rental.vm.hostname;
         row["jupyter_token"] = rental.vm.secret;
-        row["jupyter_url"] = "https://jupyter-" + rental.id.substr(0, 8) +
-                             ".lambdaspaces.com/?token=" + rental.vm.secret;
+        row["jupyter_url"] =
+            "https://jupyter-" + rental.id.substr(0, 8) + ".lambdaspaces.com/?token=" + rental.vm.secret;
         row["is_reserved"] = false;
     }
     return row;
@@ -148,7 +149,8 @@ HttpResponse LambdaFace::operate(const HttpRequest& request, bool terminate) {
     const bool good = ids.is_array() && !ids.empty() &&
                       std::ranges::all_of(ids, [](const json& id) { return id.is_string(); });
     if (!good)
-        return lambda_error(400, "global/invalid-parameters", "instance_ids: Input should be a list of strings");
+        return lambda_error(400, "global/invalid-parameters",
+                            "instance_ids: Input should be a list of strings");
     // A list with a bad id fails as a whole, and nothing is done.
     std::vector<Rental*> found;
     for (const auto& id : ids) {
@@ -160,7 +162,8 @@ HttpResponse LambdaFace::operate(const HttpRequest& request, bool terminate) {
     for (const auto* rental : found) {
         const bool ending = rental->phase == Phase::destroying;
         if (terminate && ending && settings.lambda_second_terminate != 200)
-            return lambda_error(settings.lambda_second_terminate, "global/unknown", "An unknown error occurred.");
+            return lambda_error(settings.lambda_second_terminate, "global/unknown",
+                                "An unknown error occurred.");
         if (!terminate && (rental->phase != Phase::running || rental->offline)) {
             return lambda_error(409, "global/conflict",
                                 "The request conflicts with the current state of the resource.");

@@ -27,7 +27,8 @@ bool matches(const std::string& text, const char* pattern) {
 }
 
 /// What is wrong with an optional text; empty = nothing.
-std::string wrong_text(const json& body, const char* key, std::size_t least, std::size_t most, const char* pattern) {
+std::string wrong_text(const json& body, const char* key, std::size_t least, std::size_t most,
+                       const char* pattern) {
     const auto it = body.find(key);
     if (it == body.end() || it->is_null()) return {};
     if (!it->is_string()) return fmt::format("{}: Input should be a valid string", key);
@@ -67,13 +68,15 @@ std::optional<HttpResponse> LambdaFace::check_shape(const json& body) const {
         if (!body.contains(key)) return invalid(fmt::format("{}: Field required", key));
     }
     for (const auto& wrong :
-         {wrong_text(body, "region_name", 1, 64, nullptr), wrong_text(body, "instance_type_name", 1, 64, nullptr),
-          wrong_text_list(body, "ssh_key_names"), wrong_text_list(body, "file_system_names"),
-          wrong_text(body, "name", 0, 64, nullptr), wrong_text(body, "hostname", 1, 63, "^[a-z0-9][0-9a-z-]{0,62}$"),
+         {wrong_text(body, "region_name", 1, 64, nullptr),
+          wrong_text(body, "instance_type_name", 1, 64, nullptr), wrong_text_list(body, "ssh_key_names"),
+          wrong_text_list(body, "file_system_names"), wrong_text(body, "name", 0, 64, nullptr),
+          wrong_text(body, "hostname", 1, 63, "^[a-z0-9][0-9a-z-]{0,62}$"),
           wrong_text(body, "user_data", 0, kUserDataMax, nullptr), wrong_tags(body)}) {
         if (!wrong.empty()) return invalid(wrong);
     }
-    if (!body["region_name"].is_string() || !body["instance_type_name"].is_string() || !body["ssh_key_names"].is_array())
+    if (!body["region_name"].is_string() || !body["instance_type_name"].is_string() ||
+        !body["ssh_key_names"].is_array())
         return invalid("region_name, instance_type_name, ssh_key_names: Field required");
     if (body["ssh_key_names"].size() != 1)
         return invalid("ssh_key_names: Exactly one SSH key must be specified.");
@@ -87,9 +90,10 @@ std::optional<HttpResponse> LambdaFace::check_shape(const json& body) const {
             return invalid("image: exactly one of id and family is wanted");
     }
     for (const auto& mount : body.value("file_system_mounts", json::array())) {
-        auto wrong = !mount.is_object() || !mount.contains("file_system_id") || !mount.contains("mount_point")
-                         ? std::string{"Field required"}
-                         : wrong_text(mount, "mount_point", 1, 256, "^(/home|/lambda/nfs|/data)[//a-zA-Z0-9-]*$");
+        auto wrong =
+            !mount.is_object() || !mount.contains("file_system_id") || !mount.contains("mount_point")
+                ? std::string{"Field required"}
+                : wrong_text(mount, "mount_point", 1, 256, "^(/home|/lambda/nfs|/data)[//a-zA-Z0-9-]*$");
         if (!wrong.empty()) return invalid("file_system_mounts: " + wrong);
     }
     return std::nullopt;
@@ -97,10 +101,12 @@ std::optional<HttpResponse> LambdaFace::check_shape(const json& body) const {
 
 std::optional<HttpResponse> LambdaFace::check_things(const json& body, Rental& rental) const {
     const auto* type = world_.market().vm_type(Provider::lambda, rental.vm.type);
-    if (type == nullptr) return missing_thing(fmt::format("Instance type {} does not exist.", rental.vm.type));
+    if (type == nullptr)
+        return missing_thing(fmt::format("Instance type {} does not exist.", rental.vm.type));
     const auto& region = rental.vm.region;
     bool known = type->stock.contains(region) || lambda_region(region)["description"] != region;
-    for (const auto& other : world_.market().vm_types(Provider::lambda)) known = known || other.stock.contains(region);
+    for (const auto& other : world_.market().vm_types(Provider::lambda))
+        known = known || other.stock.contains(region);
     if (!known) return missing_thing(fmt::format("Region {} does not exist.", region));
     for (const auto& name : rental.vm.key_names) {
         const auto key = std::ranges::find(keys_, name, &Key::name);
@@ -113,7 +119,8 @@ std::optional<HttpResponse> LambdaFace::check_things(const json& body, Rental& r
         if (image->contains("id")) {
             const auto id = (*image)["id"].get<std::string>();
             bool found = false;
-            for (const auto* family : {"lambda-stack-22-04", "lambda-stack-24-04", "gpu-base-24-04", "ubuntu-24-04"})
+            for (const auto* family :
+                 {"lambda-stack-22-04", "lambda-stack-24-04", "gpu-base-24-04", "ubuntu-24-04"})
                 found = found || id == lambda_image_id(family, region, type->arch);
             if (!found) return missing_thing("Specified image does not exist in this region.");
         }
@@ -123,19 +130,22 @@ std::optional<HttpResponse> LambdaFace::check_things(const json& body, Rental& r
             return lambda_error(400, "instance-operations/launch/file-system-in-wrong-region",
                                 fmt::format("Filesystem {} is not in region {}.", fs.name, region));
         }
-        const bool twice = std::ranges::any_of(rental.vm.mounts, [&](const auto& m) { return m.first == fs.id; });
+        const bool twice =
+            std::ranges::any_of(rental.vm.mounts, [&](const auto& m) { return m.first == fs.id; });
         if (!twice) rental.vm.mounts.emplace_back(fs.id, at);
         return std::nullopt;
     };
     // Mounts by id win over names for the same file system.
     for (const auto& wanted : body.value("file_system_mounts", json::array())) {
-        const auto fs = std::ranges::find(file_systems_, wanted["file_system_id"].get<std::string>(), &FileSystem::id);
+        const auto fs =
+            std::ranges::find(file_systems_, wanted["file_system_id"].get<std::string>(), &FileSystem::id);
         if (fs == file_systems_.end()) return missing_thing("Specified filesystem does not exist.");
         if (auto refused = mount(*fs, wanted["mount_point"].get<std::string>())) return refused;
     }
     for (const auto& name : body.value("file_system_names", std::vector<std::string>{})) {
         const auto fs = std::ranges::find(file_systems_, name, &FileSystem::name);
-        if (fs == file_systems_.end()) return missing_thing(fmt::format("Filesystem {} does not exist.", name));
+        if (fs == file_systems_.end())
+            return missing_thing(fmt::format("Filesystem {} does not exist.", name));
         if (auto refused = mount(*fs, "/lambda/nfs/" + name)) return refused;
     }
     for (const auto& wanted : body.value("firewall_rulesets", json::array())) {
@@ -170,9 +180,10 @@ HttpResponse LambdaFace::launch(const HttpRequest& request) {
     if (auto refused = check_shape(body)) return *refused;
     const auto& settings = world_.settings();
     if (settings.lambda_account_inactive) {
-        return lambda_error(403, "global/account-inactive", "Your account is inactive.",
-                            "Make sure you have verified your email address and have a valid payment method. Contact "
-                            "Support if problems continue.");
+        return lambda_error(
+            403, "global/account-inactive", "Your account is inactive.",
+            "Make sure you have verified your email address and have a valid payment method. Contact "
+            "Support if problems continue.");
     }
     Rental rental;
     rental.provider = Provider::lambda;

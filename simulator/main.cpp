@@ -71,7 +71,7 @@ void describe(CLI::App& app, CommandLine& line) {
         ->capture_default_str();
     app.add_option("--lambda-rate-limits", line.lambda_rate_limits, "one call a second, one launch in twelve")
         ->capture_default_str();
-    app.add_option("--vm-docker", line.vm_docker, "file to show as /usr/bin/docker in virtual machines (default: none)");
+    app.add_option("--vm-docker", line.vm_docker, "file to show as docker in virtual machines (default: none)");
     app.add_option("--runpod-per-minute", line.runpod_per_minute, "RunPod's minute quota");
     app.add_flag("!--no-processes", o.processes, "model the machines, start no process");
     app.add_flag("!--no-isolation", o.isolate, "machines without namespaces");

@@ -23,7 +23,7 @@ struct SimulatorOptions {
     std::filesystem::path keeper;      // the gpuferry-sim binary, run again for each machine
     std::filesystem::path image_root;  // default image; empty = the host's own /usr
     std::string faults;                // text of a fault script; empty = none
-    std::string vm_docker;             // content of /usr/bin/docker in virtual machines; empty = none
+    std::string vm_docker;             // content of /usr/local/sbin/docker in virtual machines; empty = none
     bool processes{true};              // false: machines are only modelled
     bool isolate{true};                // false: never try namespaces
     Instant origin{};                  // epoch = when it starts

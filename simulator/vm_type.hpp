@@ -1,5 +1,5 @@
-// What a provider of virtual machines sells: a named type (Lambda) or plan (Vultr) with its price, and how many
-// of it each region has left. Money is micro-dollars.
+// What a provider of virtual machines sells: a named type (Lambda) or plan (Vultr) with its price, and how
+// many of it each region has left. Money is micro-dollars.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -9,15 +9,15 @@
 namespace gf::sim {
 
 struct VmType {
-    std::string name;  // "gpu_1x_a10", "vcg-a100-12c-120g-80vram"
-    std::string gpu;   // canonical model; empty = a machine without GPUs
-    int gpus{0};       // cards that the machine sees
-    std::string share{};  // "1/8": a slice of one card; empty = whole cards
-    int vram_gb{0};       // of the whole type, as Vultr counts
+    std::string name;       // "gpu_1x_a10", "vcg-a100-12c-120g-80vram"
+    std::string gpu;        // canonical model; empty = a machine without GPUs
+    int gpus{0};            // cards that the machine sees
+    std::string share{};    // "1/8": a slice of one card; empty = whole cards
+    int vram_gb{0};         // of the whole type, as Vultr counts
     std::int64_t price{0};  // per hour, for the whole machine
     int vcpus{0};
     int memory_gib{0};
-    int storage_gb{0};  // Lambda says GiB
+    int storage_gb{0};                   // Lambda says GiB
     std::map<std::string, int> stock{};  // region -> machines there are, rented ones included
     std::string overrides{};             // JSON object laid over the row as it leaves; empty = none
     std::string arch{"x86_64"};          // or "arm64"

@@ -88,10 +88,10 @@ HttpResponse VultrFace::ssh_keys(const HttpRequest& request, const Path& path) {
         if (request.method != "POST") return wrong_method();
         if (text_of(body, "name").empty()) return vultr_error(400, "Invalid name.");
         const auto text = text_of(body, "ssh_key");
-        if (!text.starts_with("ssh-") && !text.starts_with("ecdsa-")) return vultr_error(400, "Invalid SSH key.");
+        if (!text.starts_with("ssh-") && !text.starts_with("ecdsa-"))
+            return vultr_error(400, "Invalid SSH key.");
         // The same name or text twice is taken.
-        keys_.push_back(
-            {.id = uuid(), .name = text_of(body, "name"), .text = text, .created = world_.now()});
+        keys_.push_back({.id = uuid(), .name = text_of(body, "name"), .text = text, .created = world_.now()});
         return json_response(201, {{"ssh_key", show(keys_.back())}});
     }
     const auto key = std::ranges::find(keys_, path[1], &Key::id);

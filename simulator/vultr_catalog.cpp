@@ -50,8 +50,8 @@ constexpr std::array<Region, 33> kRegions{{{"ams", "Amsterdam", "NL", "Europe"},
                                            {"yto", "Toronto", "CA", "North America"},
                                            {"dca", "Washington", "US", "North America"}}};
 
-constexpr std::array kPlanTypes{"all", "vc2", "vdc", "vhf", "vhp", "voc", "voc-g", "voc-c", "voc-m", "voc-s", "vcg",
-                                "vdm"};
+constexpr std::array kPlanTypes{"all",   "vc2",   "vdc",   "vhf",   "vhp", "voc",
+                                "voc-g", "voc-c", "voc-m", "voc-s", "vcg", "vdm"};
 
 struct System {
     std::int64_t id;
@@ -138,7 +138,8 @@ std::string vultr_system(std::int64_t os_id) {
 }
 
 bool vultr_region(const std::string& id) {
-    return std::ranges::find(kRegions, id, [](const Region& r) { return std::string{r.id}; }) != kRegions.end();
+    return std::ranges::find(kRegions, id, [](const Region& r) { return std::string{r.id}; }) !=
+           kRegions.end();
 }
 
 bool VultrFace::blind(const HttpRequest& request) const {
@@ -208,7 +209,8 @@ HttpResponse VultrFace::applications(const HttpRequest& request) const {
                     {"image_id", image}};
     };
     Rows rows;
-    if (type == "all" || type == "marketplace") rows.emplace_back(1, app(1028, "Docker", "docker", "marketplace"));
+    if (type == "all" || type == "marketplace")
+        rows.emplace_back(1, app(1028, "Docker", "docker", "marketplace"));
     if (type == "all" || type == "one-click") rows.emplace_back(2, app(37, "CUDA", "", "one-click"));
     return paged(request, "applications", rows);
 }

@@ -53,7 +53,8 @@ std::optional<HttpResponse> VultrFace::read_image(const json& body, Rental& rent
         return std::nullopt;
     }
     if (body.contains("app_id")) {
-        if (!body["app_id"].is_number_integer() || body["app_id"] != 37) return bad("Invalid application chosen.");
+        if (!body["app_id"].is_number_integer() || body["app_id"] != 37)
+            return bad("Invalid application chosen.");
         rental.image = "Ubuntu 22.04 LTS x64";
         return std::nullopt;
     }
@@ -61,7 +62,8 @@ std::optional<HttpResponse> VultrFace::read_image(const json& body, Rental& rent
 }
 
 std::optional<HttpResponse> VultrFace::read_create(const json& body, Rental& rental) const {
-    for (const auto* key : {"region", "plan", "label", "hostname", "user_data", "script_id", "firewall_group_id"}) {
+    for (const auto* key :
+         {"region", "plan", "label", "hostname", "user_data", "script_id", "firewall_group_id"}) {
         if (!text_of(body, key)) return bad(fmt::format("Invalid value for {}: a string is wanted.", key));
     }
     rental.vm.region = *text_of(body, "region");
@@ -94,7 +96,8 @@ std::optional<HttpResponse> VultrFace::read_create(const json& body, Rental& ren
     }
     if (const auto data = *text_of(body, "user_data"); !data.empty()) {
         const auto decoded = base64_decoded(data);
-        if (!decoded && !world_.settings().vultr_any_user_data) return bad("User data must be base64 encoded.");
+        if (!decoded && !world_.settings().vultr_any_user_data)
+            return bad("User data must be base64 encoded.");
         rental.vm.user_data = decoded.value_or(data);
     }
     if (const auto group = *text_of(body, "firewall_group_id"); !group.empty()) {
@@ -130,13 +133,15 @@ HttpResponse VultrFace::create(const HttpRequest& request, bool metal) {
     const auto open = std::ranges::count_if(
         world_.rentals(), [](const auto& r) { return r->provider == Provider::vultr && r->exists(); });
     if (settings.vultr_instance_limit > 0 && open >= settings.vultr_instance_limit) {
-        return vultr_error(403,
-                           "You have reached the maximum number of active instances for this account. Please open a "
-                           "support ticket to request an increase.");
+        return vultr_error(
+            403,
+            "You have reached the maximum number of active instances for this account. Please open a "
+            "support ticket to request an increase.");
     }
     if (world_.balance(Provider::vultr).micros <= 0) {
-        return bad("Unable to create server: Your account has insufficient funds. Please make a payment or open a "
-                   "support ticket.");
+        return bad(
+            "Unable to create server: Your account has insufficient funds. Please make a payment or open a "
+            "support ticket.");
     }
     const auto& plan = *world_.market().vm_type(Provider::vultr, rental.vm.type);
     if (auto refused = refuse_stock(plan, rental.vm.region)) return *refused;

@@ -102,8 +102,9 @@ HttpResponse VultrFace::route(const HttpRequest& request, const Path& path) {
                                      {"current_month_projected", {{"gb_in", 0}, {"gb_out", 0}}}}}});
     }
     if (area == "object-storage" && path.size() == 2 && path[1] == "clusters" && get) {
-        return paged(request, "clusters",
-                     {{1, {{"id", 2}, {"region", "ewr"}, {"hostname", "ewr1.vultrobjects.com"}, {"deploy", "yes"}}}});
+        return paged(
+            request, "clusters",
+            {{1, {{"id", 2}, {"region", "ewr"}, {"hostname", "ewr1.vultrobjects.com"}, {"deploy", "yes"}}}});
     }
     return vultr_error(404, "Invalid API path");
 }
@@ -141,7 +142,8 @@ HttpResponse VultrFace::paged(const HttpRequest& request, const char* key, const
         previous = base64_encoded(fmt::format("prev__{}", (begin - before)->first));
     }
     return json_response(
-        200, {{key, page}, {"meta", {{"total", rows.size()}, {"links", {{"next", next}, {"prev", previous}}}}}});
+        200,
+        {{key, page}, {"meta", {{"total", rows.size()}, {"links", {{"next", next}, {"prev", previous}}}}}});
 }
 
 }  // namespace gf::sim

@@ -1,5 +1,5 @@
-// Vultr's API v2 as a client sees it, below /v2: Cloud GPU instances and bare metal. Written from the providers page
-// "Vultr"; simulator/README.md has the section of each call.
+// Vultr's API v2 as a client sees it, below /v2: Cloud GPU instances and bare metal. Written from the
+// providers page "Vultr"; simulator/README.md has the section of each call.
 #pragma once
 #include <functional>
 #include <nlohmann/json.hpp>

@@ -102,7 +102,8 @@ json VultrFace::machine_json(Rental& rental, bool with_charges) const {
              {"v6_network_size", 0},
              {"label", rental.name},
              {"internal_ip", ""},
-             {"kvm", up ? "https://my.vultr.com/subs/vps/novnc/api.php?data=" + rental.vm.secret.substr(0, 8) : ""},
+             {"kvm",
+              up ? "https://my.vultr.com/subs/vps/novnc/api.php?data=" + rental.vm.secret.substr(0, 8) : ""},
              {"hostname", rental.vm.hostname},
              {"os_id", rental.vm.os_id},
              {"app_id", 0},
@@ -125,7 +126,8 @@ json VultrFace::metal_json(Rental& rental) const {
     const auto* plan = world_.market().vm_type(Provider::vultr, rental.vm.type);
     const auto state = state_of(rental, false);
     // Up when the processes are: there is no other sign than `active` and an address.
-    const bool booting = rental.starts == 0 && rental.phase != Phase::running && rental.phase != Phase::stopped;
+    const bool booting =
+        rental.starts == 0 && rental.phase != Phase::running && rental.phase != Phase::stopped;
     return {{"id", rental.id},
             {"os", rental.image},
             {"ram", fmt::format("{} MB", plan == nullptr ? 0 : std::int64_t{plan->memory_gib} * 1024)},
@@ -182,8 +184,9 @@ HttpResponse VultrFace::route_machines(const HttpRequest& request, const Path& p
     if (many) {
         if (method != "POST") return wrong_method();
         const auto body = json::parse(request.body, nullptr, false);
-        const auto ids = body.is_object() ? body.value(metal ? "baremetal_ids" : "instance_ids", json(nullptr))
-                                          : json(nullptr);
+        const auto ids = body.is_object()
+                             ? body.value(metal ? "baremetal_ids" : "instance_ids", json(nullptr))
+                             : json(nullptr);
         if (!ids.is_array()) return vultr_error(400, "instance_ids must be an array.");
         for (const auto& id : ids) {
             auto* rental = id.is_string() ? visible(id.get<std::string>(), metal) : nullptr;
@@ -227,7 +230,8 @@ HttpResponse VultrFace::part(const HttpRequest& request, Rental& rental, const s
                             {"mac_address", "56:00:00:00:00:01"}});
         }
         return json_response(
-            200, {{"ipv4s", rows}, {"meta", {{"total", rows.size()}, {"links", {{"next", ""}, {"prev", ""}}}}}});
+            200,
+            {{"ipv4s", rows}, {"meta", {{"total", rows.size()}, {"links", {{"next", ""}, {"prev", ""}}}}}});
     }
     if (what == "user-data")
         return json_response(200, {{"user_data", {{"data", base64_encoded(rental.vm.user_data)}}}});
@@ -236,8 +240,8 @@ HttpResponse VultrFace::part(const HttpRequest& request, Rental& rental, const s
         return json_response(200, {{"bandwidth", {{day, {{"incoming_bytes", 0}, {"outgoing_bytes", 0}}}}}});
     }
     if (what == "vpcs")
-        return json_response(
-            200, {{"vpcs", json::array()}, {"meta", {{"total", 0}, {"links", {{"next", ""}, {"prev", ""}}}}}});
+        return json_response(200, {{"vpcs", json::array()},
+                                   {"meta", {{"total", 0}, {"links", {{"next", ""}, {"prev", ""}}}}}});
     return vultr_error(404, "Invalid API path");
 }
 

@@ -79,7 +79,7 @@ class World {
     Rental& migrate(Rental& old);
     /// Machines of a type that are left in a region.
     [[nodiscard]] int free_vms(Provider provider, const VmType& type, const std::string& region) const;
-    /// The content of /usr/bin/docker in every virtual machine that starts from now on; empty = there is none.
+    /// The content of /usr/local/sbin/docker (first in PATH) in every virtual machine that starts from now on; empty = there is none.
     void set_vm_docker(std::string content) { vm_docker_ = std::move(content); }
     void set_offline(Rental& rental, bool offline, bool keep_processes);
     void set_bid(Rental& rental, std::int64_t micros_per_hour);

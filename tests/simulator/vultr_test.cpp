@@ -25,7 +25,8 @@ json create_body(const std::string& plan = kA100, const std::string& region = "e
             {"backups", "disabled"}};
 }
 
-Answer call(const TestSim& sim, const std::string& method, const std::string& path, const json& body = nullptr) {
+Answer call(const TestSim& sim, const std::string& method, const std::string& path,
+            const json& body = nullptr) {
     return sim.vultr({.method = method, .path = "/v2" + path, .body = body});
 }
 
@@ -172,10 +173,10 @@ TEST_CASE("stock at Vultr is per region, and `locations` is none") {
     CHECK(call(sim, "POST", "/instances", create_body(kA100, "sjc")).status == 400);
     create(sim, create_body(kA100, "sjc"));
     // Sold in neither way, stock or not.
-    sim.order("market", {{"set",
-                          {{"provider", "vultr"},
-                           {"vm_type", "vcg-b200-248c-2826g-1536vram"},
-                           {"stock", {{"sea", 1}}}}}});
+    sim.order(
+        "market",
+        {{"set",
+          {{"provider", "vultr"}, {"vm_type", "vcg-b200-248c-2826g-1536vram"}, {"stock", {{"sea", 1}}}}}});
     CHECK_FALSE(has(stock("sea"), "vcg-b200-248c-2826g-1536vram"));
     CHECK(call(sim, "POST", "/instances", create_body("vcg-b200-248c-2826g-1536vram", "sea")).status == 400);
 }
@@ -207,7 +208,8 @@ TEST_CASE("Vultr refuses creates that make no sense, and makes nothing") {
     CHECK(sim.state()["open_machines"] == 1);
 }
 
-TEST_CASE("a Vultr instance: 0.0.0.0 at first, three status fields, locked against delete, then gone for good") {
+TEST_CASE(
+    "a Vultr instance: 0.0.0.0 at first, three status fields, locked against delete, then gone for good") {
     const TestSim sim;
     const auto answer = call(sim, "POST", "/instances", create_body()).parsed()["instance"];
     const auto id = answer["id"].get<std::string>();
@@ -231,10 +233,12 @@ TEST_CASE("a Vultr instance: 0.0.0.0 at first, three status fields, locked again
     CHECK(fields() == "active running installingbooting");
     sim.pass(100);
     sim.until([&] { return fields() == "active running ok"; }, "ready");
-    CHECK(get(sim, "/instances?label=gf-test&show_pending_charges=true")["instances"][0]["pending_charges"] == 2.4);
+    CHECK(get(sim, "/instances?label=gf-test&show_pending_charges=true")["instances"][0]["pending_charges"] ==
+          2.4);
     CHECK(get(sim, "/instances?label=other")["instances"].empty());
     CHECK(get(sim, "/instances?tag=gpuferry-machine%3Dgf-test")["instances"].size() == 1);
-    CHECK(get(sim, "/instances/" + id + "/user-data")["user_data"]["data"] == base64_encoded("#!/bin/sh\ntrue\n"));
+    CHECK(get(sim, "/instances/" + id + "/user-data")["user_data"]["data"] ==
+          base64_encoded("#!/bin/sh\ntrue\n"));
 
     CHECK(call(sim, "PATCH", "/instances/" + id, {{"label", "new"}, {"tags", {"a"}}}).status == 202);
     CHECK(read(sim, id)["label"] == "new");
@@ -353,20 +357,19 @@ TEST_CASE("Vultr's keys, scripts, firewalls and block volumes") {
     const auto machine = create(sim, body);
     CHECK(call(sim, "DELETE", "/ssh-keys/" + id).status == 204);
     CHECK(call(sim, "DELETE", "/ssh-keys/" + id).status == 404);
-    const auto raw = call(sim, "POST", "/startup-scripts", {{"name", "s"}, {"type", "boot"}, {"script", "#!/bin/sh"}});
+    const auto raw =
+        call(sim, "POST", "/startup-scripts", {{"name", "s"}, {"type", "boot"}, {"script", "#!/bin/sh"}});
     CHECK(raw.status == 400);
     CHECK(raw.parsed()["error"] == "Script must be base64 encoded");
     CHECK(call(sim, "POST", "/startup-scripts",
                {{"name", "s"}, {"type", "boot"}, {"script", base64_encoded("#!/bin/sh")}})
               .status == 201);
     CHECK(call(sim, "POST", "/vpcs", {{"region", "ewr"}, {"description", "gf"}}).status == 201);
-    const auto group = call(sim, "POST", "/firewalls", {{"description", "gf"}}).parsed()["firewall_group"]["id"];
-    const auto rule = call(sim, "POST", "/firewalls/" + group.get<std::string>() + "/rules",
-                           {{"ip_type", "v4"},
-                            {"protocol", "TCP"},
-                            {"subnet", "0.0.0.0"},
-                            {"subnet_size", 0},
-                            {"port", "22"}});
+    const auto group =
+        call(sim, "POST", "/firewalls", {{"description", "gf"}}).parsed()["firewall_group"]["id"];
+    const auto rule = call(
+        sim, "POST", "/firewalls/" + group.get<std::string>() + "/rules",
+        {{"ip_type", "v4"}, {"protocol", "TCP"}, {"subnet", "0.0.0.0"}, {"subnet_size", 0}, {"port", "22"}});
     CHECK(rule.status == 201);
     CHECK(rule.parsed()["firewall_rule"]["protocol"] == "tcp");
 
