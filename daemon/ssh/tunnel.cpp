@@ -26,7 +26,8 @@ constexpr auto kStable = 30s;              // a connection that stood for so lon
 constexpr auto kLoginPatience = 60s;
 constexpr auto kCallPatience = 20s;
 constexpr auto kTalkPatience = 120s;       // without a byte in either direction
-constexpr auto kLookAgain = 60s;           // an agent that is still not there is looked after
+constexpr auto kLookFirst = 5s;            // an agent that is still not there is looked after, soon at first, then less and less
+constexpr auto kLookMax = 60s;
 constexpr auto kFarewell = 1s;
 constexpr std::size_t kSaidMax = 8 * 1024;
 // Below the range from which systems give ports to outgoing connections, so that nothing on the machine takes it in a pause.
@@ -348,10 +349,12 @@ void Tunnel::hold(Child& master, std::string& said) {
     const std::string at = place(now_.to) + ", port " + std::to_string(owner_.keys_.port(machine_)) + " there";
     bool open = true;
     auto look_at = Clock::now();
+    std::chrono::seconds look_after = kLookFirst;
     while (!must_go()) {
         if (open && Clock::now() >= look_at) {
             look_after_agent(master, at);
-            look_at = Clock::now() + kLookAgain;
+            look_at = Clock::now() + look_after;
+            look_after = std::min<std::chrono::seconds>(2 * look_after, kLookMax);
             continue;
         }
         std::vector<pollfd> fds{{.fd = open ? master.errors() : -1, .events = POLLIN, .revents = 0}};
@@ -407,9 +410,11 @@ bool Tunnel::connect_and_hold() {
             tell_refusal(said, true);
     }
     if (done != Went::ok) return false;
-    said.clear();  // a port that was only ours at the second asking explains no later end
+    // Whatever has been said until now (a port that was ours only at the second asking) explains no later end.
+    said.clear();
     hold(*master, said);
-    if (!must_go()) tell_refusal(said, true);
+    const std::string words = last_words(said);
+    if (!must_go()) tell(false, text(Refusal::connection_lost), place(now_.to) + (words.empty() ? "" : ": " + words));
     return true;
 }
 

@@ -485,7 +485,9 @@ TEST_CASE("an agent that does not start is told, and the way stands") {
     REQUIRE_MESSAGE(bench.hears(machine('c'), "agent_not_started"), bench.all_told(machine('c')) << sshd.log());
     const auto told = bench.told(machine('c')).back();
     CHECK(told.up);
-    CHECK(told.detail.find("ended at once: no memory left") != std::string::npos);
+    // On a loaded machine it may live for longer than it is watched; then it is missed at the next looks.
+    const bool at_once = told.detail.find("ended at once: no memory left") != std::string::npos;
+    CHECK_MESSAGE((at_once || told.detail.find("it is not started again") != std::string::npos), told.detail);
 }
 
 TEST_CASE("the real agent arrives, enrols through the tunnel, and does so again after a cut") {
