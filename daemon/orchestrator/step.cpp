@@ -53,7 +53,7 @@ void Step::move(LiveMachine& machine, MachineState to, std::string_view reason, 
     machine.row.state = to;
     machine.row.reason = reason;
     if (to == MachineState::destroying && !machine.row.destroy_since) machine.row.destroy_since = now_;
-    if (to == MachineState::gone) machine.row.gone_at = now_;
+    if (to == MachineState::gone) machine.row.gone_at = told_at_;
     else machine.row.gone_at.reset();
     out_.rows.push_back(PutMachine{machine.row, from});
     history({.at = now_, .kind = "machine_state", .job = machine.row.job, .task = machine.row.task,

@@ -253,12 +253,15 @@ Result<Listing> ModelProvider::list(Instant now) {
             const ModelMachine before = m;
             out.machines.push_back(shown(m, now));
             if (drifted) m = before;
+            m.shown = true;
         } else if (!exists(m) && m.ended_at && now - *m.ended_at < profile_.settle - Seconds{20} && chance(faults_.listing_stale, 60)) {
             ModelMachine was = m;
             was.presence = m.last;
+            m.shown = true;
             out.machines.push_back(shown(was, now));
         }
     }
+    drifting_ = drifted;
     if (!drifted) return out;
     ++drifts;
     out.drift.push_back({"price_unit", "rates are in cents"});
@@ -271,13 +274,22 @@ Result<ProviderMachine> ModelProvider::read(const ProviderMachineId& id, Instant
     if (chance(faults_.read_fails, 25)) return fail(ErrorKind::unavailable, "time-out");
     const auto found = machines_.find(id.get());
     if (found == machines_.end() || !exists(found->second)) {
-        if (found != machines_.end()) told(found->second, now);
+        // Of an id that was never shown this is no news: it may not have appeared yet.
+        if (found != machines_.end() && found->second.shown) told(found->second, now);
         ProviderMachine gone;
         gone.id = id;
         gone.presence = Presence::gone;
         return gone;
     }
-    return shown(found->second, now);
+    // While its answers drift, nobody believes what it says of money.
+    ModelMachine& m = found->second;
+    const ModelMachine before = m;
+    ProviderMachine out = shown(m, now);
+    if (drifting_) {
+        m = before;
+        m.shown = true;
+    }
+    return out;
 }
 
 Result<void> ModelProvider::destroy(const ProviderMachineId& id, Instant now) {

@@ -144,6 +144,7 @@ class ModelProvider {
     const Faults& faults_;
     UsdPerHour floor_{180'000};
     Instant storm_until_{};
+    bool drifting_{false};  // the last listing was in odd units
     std::map<std::string, ModelMachine> machines_;
     std::vector<Offer> market_;
     int next_{1};
