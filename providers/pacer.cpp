@@ -165,7 +165,8 @@ Result<void> Pacer::enter(std::string_view name, Millis patience) {
             // Where all calls share one interval, a slot that is free goes to the most urgent of those who wait for it.
             if (at <= now && rules_.interval_all > Millis{0} && somebody_is_more_urgent(e.rule.urgency, now))
                 at = now + rules_.interval_all;
-            if (at - started > patience) {
+            // A slot that is free now is taken also by who has slept too long for it.
+            if (at > now && at - started > patience) {
                 Error error{.kind = ErrorKind::rate_limited,
                             .message = fmt::format("{}: our own pacing allows the next call in {}", name,
                                                    duration_text(std::max(at - now, Millis{1}))),
