@@ -263,6 +263,12 @@ TEST_CASE("a container that was left by an agent's death is removed before the n
         all.push_back(agent.pid());
         for (const pid_t pid : all) ::kill(pid, SIGSTOP);
         agent::kill_all(all);
+        // Each of them holds the workspace's lock as long as it is there, which is not the supervisor's time alone.
+        all.pop_back();
+        REQUIRE(eventually([&] { return std::ranges::all_of(all, [](pid_t pid) {
+            // Empty when it is gone, and when it only waits to be reaped.
+            return agent::read_small_file("/proc/" + std::to_string(pid) + "/cmdline").empty();
+        }); }));
     }
     CHECK(bench.file("containers") == "gpuferry-att_1\n");
     auto agent = bench.start();
@@ -320,6 +326,34 @@ TEST_CASE("the worker's death by kill -9 disturbs no container, and a stop after
     CHECK(bench.log().ends_with("bye\n"));
     CHECK(bench.calls("run").size() == 1);
     CHECK(bench.no_container());
+}
+
+TEST_CASE("the docker of simulated machines is one that the agent can work with") {
+    Bench bench;
+    const std::string bin = bench.folder.path() + "/bin";
+    fs::create_directories(bin);
+    fs::copy_file(GF_VM_DOCKER, bin + "/docker");
+    fs::permissions(bin + "/docker", fs::perms(0755));
+    bench.env["PATH"] = bin + ":" + bench.env["PATH"];
+    bench.env["VM_DOCKER_STATE"] = bench.folder.path() + "/docker";
+    auto agent = bench.start();
+    bench.enrolled();
+    auto lease = contained_lease("echo $OF_IMAGE; id -un; exit 5");
+    lease.registry = ap::RegistryAccess{.server = "ghcr.io", .username = "bot", .password = "pw-EXAMPLE-9001"};
+    lease.user = "root";
+    bench.daemon.send(lease);
+    const auto exited = bench.exited();
+    REQUIRE(exited.has_value());
+    CHECK_MESSAGE(exited->exit_code == 5, exited->detail);
+    CHECK(bench.log() == "yes\nroot\n");
+    lease.attempt = "att_2";
+    lease.number = 2;
+    lease.run = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done";
+    bench.daemon.send(lease);
+    REQUIRE(bench.log_has("up", "att_2"));
+    bench.daemon.send(ap::Stop{.attempt = "att_2", .reason = "hold", .checkpoint = false});
+    REQUIRE(bench.exited("att_2").has_value());
+    CHECK(bench.log("att_2").ends_with("bye\n"));
 }
 
 }  // namespace
