@@ -39,8 +39,9 @@ std::string price_of(const json& ranked) {
 }
 
 std::string ranked_line(const json& ranked) {
-    return fmt::format("{}/h  {}{}", price_of(ranked), shown(offer_line(offer_in(ranked))),
-                       price_lines(list_at(ranked, "lines")));
+    const auto host = text_of(ranked, "host");
+    return fmt::format("{}/h  {}{}{}", price_of(ranked), shown(offer_line(offer_in(ranked))),
+                       price_lines(list_at(ranked, "lines")), host.empty() ? "" : fmt::format("  ({})", shown(host)));
 }
 
 std::vector<std::pair<std::string, std::int64_t>> refusals(const json& refused) {

@@ -276,6 +276,38 @@ TEST_CASE_FIXTURE(Stepped, "a minute counts from running on, not from the boot t
     CHECK(billed(*store, id, now).micros == 300'000 * 3 / 60);
 }
 
+TEST_CASE_FIXTURE(Stepped, "a look that began before the agent spoke does not make a running machine free again") {
+    cloud_can.gpu_free_while_booting = true;
+    restart();
+    pass(Seconds{31});
+    JobId id;
+    const CallLaunch call = first_launch(on_demand(), &id);
+    launched(call, "i1");
+    ProviderMachine booting = reads["i1"];
+    booting.presence = Presence::booting;
+    booting.gpu_rate = UsdPerHour{0};
+    const Instant began = now;
+    pass(Seconds{4});
+    agent_up(call.machine);
+    CHECK(machine(call.machine).rate == UsdPerHour{300'000});
+    now += std::chrono::minutes{20};  // the answer comes late
+    apply(ListingSeen{ProviderName{"cloud"}, began + Seconds{1}, began + Seconds{6}, Listing{{booting}}});
+    CHECK(machine(call.machine).rate == UsdPerHour{300'000});
+}
+
+TEST_CASE_FIXTURE(Stepped, "a rate that was told before a suspend of ours changes then, not when we heard of it") {
+    const Running a = run_one(on_demand(), "i1");
+    alive_for(a, std::chrono::minutes{5});
+    ProviderMachine dearer = reads["i1"];
+    dearer.gpu_rate = UsdPerHour{600'000};
+    const Instant told = now;
+    now += std::chrono::hours{2};
+    apply(ListingSeen{ProviderName{"cloud"}, told - Seconds{1}, told, Listing{{dearer}}});
+    const auto ledger = *store->reader().ledger(a.job, instant_of(0), now);
+    REQUIRE(ledger.size() == 2);
+    CHECK(ledger[1].from == told);
+}
+
 TEST_CASE_FIXTURE(Stepped, "what was never seen alive costs nothing, whatever its minimum") {
     step_of(std::chrono::hours{1}, std::chrono::hours{1});
     JobSpec spec = on_demand();
