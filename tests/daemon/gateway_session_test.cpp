@@ -97,7 +97,7 @@ TEST_CASE("an agent's binary stays what its hash says through upgrades and resta
     write_file(after.path_of(first), "rotten");
     CHECK(after.add(path).value() == second);
     CHECK(after.path_of(first).empty());
-    for (int n = 0; n < 12; ++n) {
+    for (std::size_t n = 0; n < gateway::AgentBinaries::kKept + 4; ++n) {
         write_file(path, "version " + std::to_string(n));
         const auto hash = after.add(path).value();
         CHECK_FALSE(after.path_of(hash).empty());
