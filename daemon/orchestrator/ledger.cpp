@@ -49,16 +49,18 @@ void Step::rate_seen(LiveMachine& machine, const ProviderMachine& seen, Instant 
         // latest since our create call began.
         Instant from = machine.row.call_began.value_or(machine.row.created_at);
         if (seen.created_at) from = std::clamp(*seen.created_at, std::min(from, at), at);
-        const bool known = seen.gpu_rate.has_value() || machine.row.offer.gpu_rate.micros > 0;
-        const UsdPerHour gpu = seen.gpu_rate.value_or(machine.row.offer.gpu_rate);
+        const LiveProvider* of = provider(machine.row.provider);
+        const bool free_boot = of && of->capabilities.gpu_free_while_booting;
+        const bool stands = seen.presence == Presence::stopped || seen.presence == Presence::failed;
+        // A price that is not told is the offered one while it runs; else nobody knows.
+        const bool unsure = !seen.gpu_rate && (stands || (free_boot && seen.presence == Presence::booting));
+        const bool known = !unsure && (seen.gpu_rate.has_value() || machine.row.offer.gpu_rate.micros > 0);
+        const UsdPerHour gpu = unsure ? UsdPerHour{0} : seen.gpu_rate.value_or(machine.row.offer.gpu_rate);
         const UsdPerHour disk = seen.disk_rate.value_or(disk_rate(machine.row.offer, (machine.row.disk.count + kGB - 1) / kGB));
         // One that stands still when it is first seen may have run before, at a price that nobody has shown: at least this.
-        const bool stands = seen.presence == Presence::stopped || seen.presence == Presence::failed;
         if (known && stands && gpu < machine.row.offer.gpu_rate && at > from) open_ledger(machine, from, gpu, disk, false);
         // One that runs when it is first seen has booted for nothing, for as long as nobody knows: until its agent spoke at most.
-        const LiveProvider* of = provider(machine.row.provider);
-        const bool free_boot = of && of->capabilities.gpu_free_while_booting && seen.presence == Presence::running;
-        if (known && free_boot && at > from) {
+        if (known && free_boot && seen.presence == Presence::running && at > from) {
             open_ledger(machine, from, UsdPerHour{0}, disk, false);
             at = std::clamp(machine.first_hello.value_or(at), from, at);
         }
@@ -72,6 +74,18 @@ void Step::rate_seen(LiveMachine& machine, const ProviderMachine& seen, Instant 
     if (gpu == machine.ledger->gpu_rate && disk == machine.ledger->disk_rate) return;
     open_ledger(machine, at, gpu, disk, true);
     save(machine);
+}
+
+void Step::free_boot_unseen(LiveMachine& machine) {
+    const LiveProvider* from = provider(machine.row.provider);
+    if (!from || !from->capabilities.gpu_free_while_booting || !machine.ledger || machine.ledger->gpu_rate.micros > 0 ||
+        machine.row.state != MachineState::booting)
+        return;
+    // As long as a sight may be unwritten, and a few looks more.
+    constexpr Millis kUnwritten = Seconds{60};
+    const Instant last = std::max(machine.row.seen_at.value_or(machine.ledger->from), machine.ledger->from);
+    if (now_ - last > kUnwritten + 3 * w_.settings.sweep)
+        open_ledger(machine, last, machine.ledger->gpu_rate, machine.ledger->disk_rate, false);
 }
 
 void Step::close_ledger(LiveMachine& machine, Instant at) {

@@ -170,7 +170,7 @@ void Step::twin(const ProviderMachine& seen, LiveProvider& from, const std::stri
     // other.
     MachineRecord row;
     row.id = MachineId{w_.ids.make("mch_", now_)};
-    row.tag = MachineTag{tag + "#" + seen.id.get()};
+    row.tag = MachineTag{tag + "#" + row.id.get()};  // a twin that comes back has another row
     row.state = MachineState::unknown;
     row.reason = "duplicate_tag";
     row.created_at = seen.created_at.value_or(now_);
@@ -217,7 +217,13 @@ void Step::unlisted_row(const ProviderMachine& seen, LiveProvider& from, Instant
     const std::string& tag = own_tag(w_.settings, seen);
     if (!ours(w_.settings, tag)) return;  // somebody else's: never touched
     const MachineId id{parse_machine_tag(tag).machine_id};
-    if (w_.machines.contains(id)) return twin(seen, from, tag);
+    if (w_.machines.contains(id)) {
+        // Listings lag behind the end of a twin as they do behind any other.
+        const auto ended = w_.ended_twins.find(from.name.get() + "/" + seen.id.get());
+        if (ended != w_.ended_twins.end() && began < ended->second + settle_time(w_.settings, from.name)) return;
+        if (seen.presence == Presence::gone) return;
+        return twin(seen, from, tag);
+    }
     for (const MachineRecord& stored : rows.machines)
         if (stored.id == id) {
             // Listings lag behind a destruction that a read has confirmed, and answers come late.

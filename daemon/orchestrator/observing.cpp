@@ -54,7 +54,7 @@ void Step::observe(LiveMachine& machine, const ProviderMachine& seen, Instant be
             const Cause cause = spot ? Cause::spot_lost : started ? Cause::host_fault : Cause::start_timeout;
             const std::string_view detail = machine.row.read_alive ? "the provider no longer has the machine"
                                                                    : "the machine never appeared at the provider";
-            if (machine.row.read_alive) mark_loss(machine, spot, detail);
+            if (machine.row.ready_at) mark_loss(machine, spot, detail);
             else create_failed(machine, detail);
             end_attempt(task, cause, detail);
             if (LiveJob* job = job_of(task)) recover(*job, task, cause, detail);

@@ -66,6 +66,7 @@ void Step::settle_after_start() {
     if (!w_.just_started) return;
     w_.just_started = false;
     for (auto& [id, machine] : w_.machines) {
+        free_boot_unseen(machine);
         if (machine.row.call == CallKind::none) continue;
         const bool create = machine.row.call == CallKind::create;
         machine.row.call = CallKind::none;
@@ -290,6 +291,8 @@ void Step::call_read(LiveMachine& machine) {
 }
 
 void Step::now_gone(LiveMachine& machine, std::string_view reason) {
+    // However it ended: it is nobody's trial any more.
+    if (LiveProvider* from = provider(machine.row.provider)) breaker_undecided(from->breaker, machine.row.id.get());
     // What was never seen alive was never billed as far as anybody can tell: the estimate from its create call goes.
     if (machine.row.read_alive) {
         end_ledger(machine, told_at_);
@@ -304,6 +307,11 @@ void Step::now_gone(LiveMachine& machine, std::string_view reason) {
     effect(CloseAgent{machine.row.id});
     close_tunnel(machine);
     w_.queue_dirty = true;
+    if (machine.row.tag.get().find('#') != std::string::npos) {
+        constexpr std::size_t kRemembered = 256;
+        if (w_.ended_twins.size() >= kRemembered) w_.ended_twins.clear();
+        w_.ended_twins[machine.row.provider.get() + "/" + machine.row.provider_id.get()] = told_at_;
+    }
     if (!machine.row.watch) w_.machines.erase(machine.row.id);
 }
 

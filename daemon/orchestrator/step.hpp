@@ -174,6 +174,9 @@ class Step {
     void open_ledger(LiveMachine& machine, Instant from, UsdPerHour gpu, UsdPerHour disk, bool known);
     void rate_seen(LiveMachine& machine, const ProviderMachine& seen, Instant at);
     void close_ledger(LiveMachine& machine, Instant at);
+    /// We were away while a machine booted that costs nothing until it runs: it may have run since it was last seen, so that what
+    /// it costs is "at least" from there.
+    void free_boot_unseen(LiveMachine& machine);
     /// The same for the end of the machine's bill: up to the next step of it, and no less than its minimum.
     void end_ledger(LiveMachine& machine, Instant at);
     void reserve(LiveMachine& machine, const JobSpec& spec, const LiveTask& task);

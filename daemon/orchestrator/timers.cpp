@@ -10,6 +10,7 @@ void Step::on(const ClockJumped& e, const StoredRows&) {
     w_.observations_from = now_;
     for (auto& [id, machine] : w_.machines) {
         machine.last_heard = now_;
+        free_boot_unseen(machine);
         if (machine.first_hello) machine.first_hello = now_;
         if (machine.row.state == MachineState::unknown && machine.row.absences > 0) {
             machine.row.absences = 0;

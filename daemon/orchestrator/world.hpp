@@ -115,6 +115,7 @@ struct World {
     std::shared_ptr<const HostMarks> host_marks{std::make_shared<HostMarks>()};  // changed by copy: readers keep theirs
     Instant marks_swept{};                     // when faded marks were last let go
     std::map<std::string, Millis> image_starts;                            // how long machines take to come up with an image
+    std::map<std::string, Instant> ended_twins;                            // "provider/id" -> when a second machine on a tag was gone
     std::map<std::string, AlertRecord> open_alerts;                        // by dedupe key
     std::map<JobId, std::pair<Instant, std::size_t>> decisions_written;    // when, and a hash of what: only changes are written
     std::map<std::string, std::int64_t> secrets;  // those that can be opened: name -> bytes of the value

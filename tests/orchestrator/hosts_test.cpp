@@ -223,6 +223,14 @@ TEST_CASE_FIXTURE(Hosts, "three different offers in a row whose creates end uncl
         pass(std::chrono::minutes{2});
         CHECK(count<CallLaunch>() == 1);
     }
+    SUBCASE("it vanishes before its agent says a word: twice the pause, and not for ever") {
+        const CallLaunch trial = take<CallLaunch>();
+        launched(trial, "i1");
+        pass(Seconds{20});
+        set_presence("i1", Presence::gone, "");
+        pass(std::chrono::minutes{25});
+        CHECK(count<CallLaunch>() == 1);
+    }
     SUBCASE("it says nothing: the next one is tried") {
         launch_failed(take<CallLaunch>(), ErrorKind::no_capacity);
         pass(Seconds{10});

@@ -410,6 +410,42 @@ TEST_CASE_FIXTURE(Moves, "a second machine whose first is only missing from the 
     CHECK(count<CallDestroy>() == 0);
 }
 
+TEST_CASE_FIXTURE(Moves, "a twin that listings still show after its end, or that comes back later, is no trouble to the store") {
+    const Running a = run_one(on_demand(), "i1");
+    pass(Seconds{100});
+    ProviderMachine twin = moved("i1", "i2");
+    reads["i2"] = twin;
+    listing["cloud"].push_back(twin);
+    const auto end_twin = [&] {
+        for (int i = 0; i < 30 && count<CallDestroy>() == 0; ++i) {
+            say(a.machine, ap::Heartbeat{}, "boot1", 0);
+            pass(Seconds{1});
+        }
+        const CallDestroy call = take<CallDestroy>();
+        CHECK(call.id.get() == "i2");
+        apply(DestroyEnded{call.machine, call.call_seq, now, now, {}});
+        reads["i2"].presence = Presence::gone;
+        for (int i = 0; i < 5; ++i) pass(Seconds{1});
+    };
+    end_twin();
+    const std::size_t rows = store->reader().machines(true, "", 10)->size();
+    for (int i = 0; i < 3; ++i) {  // the listing lags
+        say(a.machine, ap::Heartbeat{}, "boot1", 0);
+        pass(Seconds{10});
+    }
+    CHECK(store->reader().machines(true, "", 10)->size() == rows);
+    CHECK(count<CallDestroy>() == 0);
+    reads["i2"].presence = Presence::running;  // and beyond any lag it is there again
+    for (int i = 0; i < 6; ++i) {
+        say(a.machine, ap::Heartbeat{}, "boot1", 0);
+        pass(Seconds{10});
+        if (count<CallDestroy>() > 0) break;
+    }
+    end_twin();
+    CHECK(job(a.job).state == JobState::running);
+    CHECK(machine(a.machine).provider_id.get() == "i1");
+}
+
 // A name that somebody changed in a console is left as it is: the id is what a machine is known by once it is known, and until
 // then its environment mark stands in. A rename back would be one more call that can go wrong, for nothing that we need.
 TEST_CASE_FIXTURE(Moves, "a machine renamed in a console stays ours by its id; before its id is known, by its environment") {

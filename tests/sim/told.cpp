@@ -97,7 +97,7 @@ std::string told(const RowChange& row) {
             [](const AddEvent& c) { return "event " + c.row.kind + " " + c.row.state + " " + c.row.reason; },
             [](const PutAlert& c) { return "alert " + c.row.kind + " " + c.row.dedupe + (c.row.cleared_at ? " cleared" : ""); },
             [](const AddIdempotency& c) { return "key " + c.row.key; },
-            [](const PutDecision& c) { return "decision for " + c.row.job.get(); },
+            [](const PutDecision& c) { return "decision for " + c.row.job.get() + " " + c.row.json.substr(0, 300); },
             [](const PutToken& c) { return "token " + c.row.id.get(); },
             [](const PutMeta& c) { return "meta " + c.key + "=" + c.value; },
             [](const PutHostMark& c) { return "host " + c.row.key + " " + c.row.last; },
