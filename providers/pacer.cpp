@@ -122,7 +122,8 @@ Instant Pacer::earliest(const Endpoint& e, Instant now) const {
     const auto most = hold_max(e.rule.urgency);
     auto at = std::max({now, e.next, e.blocked_until});
     // What other calls were refused, or have used up, is no word on a destroy: trying costs one call, waiting costs a machine.
-    if (e.rule.urgency == Urgency::destroy) return at;
+    // Nor is it any on another service.
+    if (e.rule.urgency == Urgency::destroy || e.rule.apart) return at;
     at = std::max(at, std::min(account_blocked_until_, account_blocked_at_ + most));
     for (const auto& [name, window] : windows_)
         if (window.resets_at > now && window.remaining <= reserve(e.rule.urgency, window.quota))
@@ -177,7 +178,8 @@ Result<void> Pacer::enter(std::string_view name, Millis patience) {
                 e.next = now + e.rule.interval;
                 next_of_all_ = now + rules_.interval_all;
                 if (guarded(e.rule)) breaker_.let_out(now);
-                for (auto& [key, window] : windows_) --window.remaining;
+                if (!e.rule.apart)
+                    for (auto& [key, window] : windows_) --window.remaining;
                 return {};
             }
             waiting = waiters_.insert(waiters_.end(), {.urgency = e.rule.urgency, .ready = ready});
@@ -199,7 +201,7 @@ std::optional<Millis> Pacer::learn(std::string_view name, const HttpResponse& re
     if (guarded(e.rule))
         breaker_.heard(response.delivery != Delivery::answered || response.status >= 500, now, entropy_);
     if (response.delivery != Delivery::answered) return std::nullopt;
-    if (const auto limits = response.header("ratelimit"))
+    if (const auto limits = response.header("ratelimit"); limits && !e.rule.apart)
         learn_windows(*limits, response.header("ratelimit-policy").value_or(""), now);
     if (response.status != 429) {
         e.backoff = Millis{0};
@@ -218,7 +220,7 @@ std::optional<Millis> Pacer::learn(std::string_view name, const HttpResponse& re
     wait +=
         Millis{static_cast<std::int64_t>(entropy_.below(static_cast<std::uint64_t>(wait.count()) / 4 + 1))};
     if (const auto hint = retry_hint(response)) wait = std::max(*hint, Millis{1});
-    if (rules_.account_wide && now + wait > account_blocked_until_) {
+    if (rules_.account_wide && !e.rule.apart && now + wait > account_blocked_until_) {
         account_blocked_until_ = now + wait;
         account_blocked_at_ = now;
     }

@@ -30,7 +30,8 @@ struct EndpointRule {
     Millis interval{0};  // least time between two calls
     Urgency urgency{Urgency::machine};
     Millis backoff_first{Seconds{1}};  // first wait after a 429 that names none
-    bool apart{false};  // another service of the provider: its failures say nothing of the rest, and the other way round
+    bool apart{false};  // another service of the provider: its failures, refusals and quota say nothing of the rest, and the
+                        // other way round
 };
 
 struct PacerRules {

@@ -386,3 +386,36 @@ TEST_CASE("another service of a provider neither opens the breaker nor is held b
     CHECK(!pacer.enter("create", Millis{0}));
     CHECK(pacer.enter("balance", Millis{0}));
 }
+
+TEST_CASE("neither a refusal nor a quota passes between a provider and another service of it") {
+    ManualClock clock(kT0);
+    auto two = rules(true);
+    two.endpoints.push_back({.name = "balance", .urgency = Urgency::search, .apart = true});
+    two.endpoints.push_back({.name = "spot", .urgency = Urgency::machine, .apart = true});
+    const std::vector<HttpHeader> empty{{"retry-after", "600"},
+                                        {"ratelimit-policy", "\"hour\";q=100;w=3600"},
+                                        {"ratelimit", "\"hour\";r=0;t=600"}};
+    SUBCASE("from the other service") {
+        Pacer pacer(clock, 1, two);
+        REQUIRE(pacer.learn("balance", answer(429, empty)) == Seconds{600});
+        for (const char* mine : {"create", "list", "search", "spot"}) {
+            CAPTURE(mine);
+            CHECK(pacer.enter(mine, Millis{0}));
+        }
+        CHECK(!pacer.enter("balance", Seconds{599}));
+    }
+    SUBCASE("to the other service") {
+        Pacer pacer(clock, 1, two);
+        pacer.learn("search", answer(429, empty));
+        CHECK(!pacer.enter("create", Millis{0}));
+        CHECK(pacer.enter("balance", Millis{0}));
+        CHECK(pacer.enter("spot", Millis{0}));
+    }
+    SUBCASE("its calls are not counted") {
+        Pacer pacer(clock, 1, two);
+        pacer.learn("list", answer(200, {{"ratelimit-policy", "\"hour\";q=100;w=3600"}, {"ratelimit", "\"hour\";r=11;t=600"}}));
+        for (int i = 0; i < 5; ++i) REQUIRE(pacer.enter("balance", Millis{0}));
+        CHECK(pacer.enter("search", Millis{0}));  // the tenth is the last that is left for others
+        CHECK(!pacer.enter("search", Millis{0}));
+    }
+}
