@@ -352,19 +352,12 @@ Result<void> Adapter::prove_key() {
 
 Result<std::string> Adapter::registry_id(const RegistryLogin& login) {
     const auto name = login_name(login);
-    // Whatever fails here, no pod was asked for yet, so every error is a clean one.
-    const auto clean = [](const Answer& answer, std::string_view what) {
-        auto error = read_error(answer, what);
-        if (error.kind == ErrorKind::malformed) error.kind = ErrorKind::refused;
-        if (error.kind == ErrorKind::rate_limited) error.kind = ErrorKind::unavailable;
-        return error;
-    };
     const auto known = client_.registries();
-    if (!known.value) return fail(clean(known.answer, "read the stored registry logins"));
+    if (!known.value) return fail(login_error(known.answer, "read the stored registry logins", false));
     const auto it = std::ranges::find(*known.value, name, &Registry::name);
     if (it != known.value->end() && !it->id.empty()) return it->id;
     const auto made = client_.create_registry(name, login.username, login.password);
-    if (!made.value) return fail(clean(made.answer, "store the registry login"));
+    if (!made.value) return fail(login_error(made.answer, "store the registry login", true));
     return made.value->id;
 }
 

@@ -155,6 +155,21 @@ Result<Pod> read_pod(const json& value, const std::string& path) {
     return pod;
 }
 
+/// The pod of an answer to a create: its id, and the rest as far as it can be read. An error's own `status` is a number, and
+/// an id beside it is a machine all the same.
+std::optional<Pod> read_made_pod(const json& value, const std::string& path) {
+    if (!value.is_object()) return std::nullopt;
+    if (auto pod = read_pod(value, path)) return *std::move(pod);
+    FieldReader r(value, path);
+    Pod pod;
+    pod.id = r.text("id").value_or("");
+    if (pod.id.empty()) return std::nullopt;
+    pod.name = r.text("name").value_or("");
+    pod.cost = r.number("cost");
+    pod.disk_gb = r.whole("disk");
+    return pod;
+}
+
 GpuType read_gpu(const json& value, const std::string& path) {
     GpuType gpu;
     if (!value.is_object()) {
@@ -276,15 +291,13 @@ Reply<Pod> Client::create(const CreateRequest& request, std::span<const Secret> 
     Reply<Pod> reply{.answer = std::move(answer), .value = {}};
     if (const auto json = parse_json(text); json && json->is_object()) {
         // An id is an id whatever stands around it. GraphQL-shaped answers would carry it one level down.
-        auto pod = read_pod(*json, "pod");
-        if (!pod)
+        reply.value = read_made_pod(*json, "pod");
+        if (!reply.value)
             if (const auto data = json->find("data"); data != json->end() && data->is_object())
                 for (const auto& item : data->items())
-                    if (auto inner = read_pod(item.value(), "data." + item.key())) pod = std::move(inner);
-        if (pod)
-            reply.value = *std::move(pod);
-        else if (reply.answer.success() && reply.answer.shape == Shape::object)
-            not_as_documented(reply.answer, pod.error().message);
+                    if (auto inner = read_made_pod(item.value(), "data." + item.key())) reply.value = std::move(inner);
+        if (!reply.value && reply.answer.success() && reply.answer.shape == Shape::object)
+            not_as_documented(reply.answer, "success without the id of a pod");
     }
     return reply;
 }

@@ -102,6 +102,10 @@ Error error_with(ErrorKind kind, const Answer& answer, std::string_view what) {
             .retry_after = answer.retry_after};
 }
 
+bool says_no_capacity(const Answer& a) {
+    return a.code == "SUPPLY_CONSTRAINT" || contains_any(a.text, kCapacityTexts);
+}
+
 /// The kind of a clean refusal of a create; nothing if the answer is not on the white-list.
 std::optional<ErrorKind> refusal_of(const Answer& a) {
     if (a.delivery != Delivery::answered) return std::nullopt;
@@ -110,10 +114,9 @@ std::optional<ErrorKind> refusal_of(const Answer& a) {
     const bool may_be_quota = a.status == 200 ? a.shape == Shape::graphql : a.status == 400 || a.status == 403;
     if (json_error && may_be_quota && contains_any(a.text, kQuotaTexts)) return ErrorKind::quota;
     if (a.status == 410) return ErrorKind::api_retired;  // the route is gone: nobody there who could rent
-    // GraphQL reports failed executions with HTTP 200; v2 has been seen to pass such a body on.
-    if (a.status == 200 && a.shape == Shape::graphql) {
-        if (a.code == "SUPPLY_CONSTRAINT" || contains_any(a.text, kCapacityTexts))
-            return ErrorKind::no_capacity;
+    // GraphQL reports failed executions with HTTP 200, some servers of it with 400; v2 has been seen to pass such a body on.
+    if ((a.status == 200 || a.status == 400) && a.shape == Shape::graphql) {
+        if (says_no_capacity(a)) return ErrorKind::no_capacity;
         if (a.code == "INSUFFICIENT_BALANCE" || contains_any(a.text, kMoneyTexts)) return ErrorKind::no_money;
         return std::nullopt;
     }
@@ -355,8 +358,13 @@ SpotOutcome spot_outcome_of(const Reply<Pod>& reply) {
     // A query that does not pass the schema is not executed: the mutation is gone, or is another one now. 401 and 403 in JSON
     // are this service's word on the key, which v2 may still take.
     const bool spoken = a.shape != Shape::not_json && a.shape != Shape::none;
-    out.closed = a.status == 410 || a.code == "GRAPHQL_VALIDATION_FAILED" || (a.status == 400 && a.shape == Shape::graphql) ||
+    const bool never_executed = a.code == "GRAPHQL_VALIDATION_FAILED";
+    out.closed = never_executed || a.status == 410 || (a.status == 400 && a.shape == Shape::graphql) ||
                  ((a.status == 401 || a.status == 403 || a.status == 404) && spoken);
+    // Who says what is wrong with the account or the stock does execute, and the core must hear that.
+    const auto said = refusal_of(a);
+    const bool of_account = said == ErrorKind::no_money || said == ErrorKind::quota;
+    if (!never_executed && (of_account || (said == ErrorKind::no_capacity && says_no_capacity(a)))) out.closed = false;
     if (out.closed) out.launch.error->kind = ErrorKind::no_capacity;
     return out;
 }
@@ -392,6 +400,19 @@ Error read_error(const Answer& a, std::string_view what) {
     if (a.status >= 500 || (a.status >= 300 && a.status < 400))
         return error_with(ErrorKind::unavailable, a, what);
     return error_with(ErrorKind::malformed, a, what);
+}
+
+Error login_error(const Answer& a, std::string_view what, bool stores) {
+    auto error = read_error(a, what);
+    if (closed_to_account(a)) {
+        error.kind = ErrorKind::refused;
+        error.message += "; a private image needs a key with read and write for registries";
+    } else if (error.kind == ErrorKind::malformed) {
+        error.kind = stores && (a.status == 400 || a.status == 422) ? ErrorKind::refused : ErrorKind::unavailable;
+    } else if (error.kind == ErrorKind::rate_limited) {
+        error.kind = ErrorKind::unavailable;
+    }
+    return error;
 }
 
 bool closed_to_account(const Answer& a) {

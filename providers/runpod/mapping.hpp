@@ -70,6 +70,11 @@ struct SpotOutcome {
 /// The error of a call that changes nothing. `what` says what was tried ("list pods").
 [[nodiscard]] Error read_error(const Answer& answer, std::string_view what);
 
+/// The error of reading (`stores` = storing) a login for private images before a create: always a clean one, because no pod was
+/// asked for yet. Only RunPod's word on the login itself or on the key's scope is `refused`; a key without that scope still
+/// rents pods with public images, so it is never `auth`.
+[[nodiscard]] Error login_error(const Answer& answer, std::string_view what, bool stores);
+
 /// Success of a destroy: done, or nothing there to destroy. A 404 counts only in v2's own voice.
 [[nodiscard]] Result<void> destroyed(const Answer& answer);
 

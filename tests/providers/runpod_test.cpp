@@ -127,6 +127,10 @@ TEST_CASE("RunPod: an id beside an error is an id") {
     for (
         const auto& sent :
         {plain(500, R"({"id":"k3v9x2m8q1ztwa","name":"x","status":"RUNNING"})"),
+         plain(400, json{{"title", "Bad Request"}, {"status", 400}, {"detail", kCapacity}, {"id", "k3v9x2m8q1ztwa"}}.dump(),
+               "application/problem+json"),
+         plain(500, R"({"error":"create pod: something","status":500,"id":"k3v9x2m8q1ztwa"})"),
+         plain(500, R"({"error":"x","status":500,"data":{"pod":{"id":"k3v9x2m8q1ztwa","status":1,"gpu":7}}})"),
          plain(
              200,
              R"({"errors":[{"message":"late trouble"}],"data":{"podFindAndDeployOnDemand":{"id":"k3v9x2m8q1ztwa"}}})")}) {
@@ -214,11 +218,42 @@ TEST_CASE("RunPod: a private registry's login is stored once and named in the cr
     request.tag = MachineTag{"gf-testtest-00000000000000000000000010"};
     REQUIRE(!b.provider().launch(request).error);
     CHECK(b.server.count("POST", "/v2/registries") == 1);
-    // The login refused: nothing was rented.
-    b.script([](const Received&) { return problem(422, "username is wrong"); });
-    const auto out = b.provider().launch(request);
-    REQUIRE(out.error);
-    CHECK(out.error->kind == ErrorKind::refused);
+    // Whatever goes wrong with the login, nothing was rented; only what no other try can change fails the job, and a scope that
+    // is missing there is no word on pods with public images.
+    const struct {
+        const char* what;
+        std::string method;
+        Sent sent;
+        ErrorKind kind;
+        const char* says;
+    } rows[] = {
+        {"a wrong login", "POST", problem(422, "username is wrong"), ErrorKind::refused, "username is wrong"},
+        {"a rule", "POST", problem(400, "too many logins"), ErrorKind::refused, "too many"},
+        {"made twice", "POST", problem(409, "name is taken"), ErrorKind::unavailable, "taken"},
+        {"made without an id", "POST", plain(201, "{}"), ErrorKind::unavailable, "registry login"},
+        {"no scope to write", "POST", problem(403, "access denied"), ErrorKind::refused, "registries"},
+        {"no scope to read", "GET", problem(403, "access denied"), ErrorKind::refused, "registries"},
+        {"the edge", "GET", plain(403, "<html>Error 1010</html>", "text/html"), ErrorKind::unavailable, "1010"},
+        {"another shape", "GET", plain(200, R"({"registries":null})"), ErrorKind::unavailable, "registries"},
+        {"no JSON", "GET", plain(200, "<html></html>", "text/html"), ErrorKind::unavailable, "HTML"},
+        {"422 to a read", "GET", problem(422, "no"), ErrorKind::unavailable, "no"},
+        {"a wrong key", "GET", problem(401, "missing bearer token"), ErrorKind::auth, "bearer"},
+        {"too often", "GET", problem(429, "rate limit exceeded"), ErrorKind::unavailable, "rate limit"},
+    };
+    for (const auto& row : rows) {
+        CAPTURE(row.what);
+        stored = json::array();
+        b.pass(Seconds{60});
+        b.script([&](const Received& r) {
+            if (r.method == row.method) return row.sent;
+            return plain(200, json{{"registries", stored}}.dump());
+        });
+        const auto out = b.provider().launch(request);
+        CHECK(out.id.empty());
+        REQUIRE(out.error);
+        CHECK(out.error->kind == row.kind);
+        CHECK(out.error->message.find(row.says) != std::string::npos);
+    }
     CHECK(b.server.count("POST", "/v2/pods") == 2);
 }
 
