@@ -15,6 +15,9 @@ constexpr Millis kRegionsAge{std::chrono::hours{24}};
 // second.
 constexpr Millis kPlansAge{std::chrono::hours{1}};
 constexpr Millis kPlansRetry{std::chrono::minutes{1}};
+// When an offer is about to be rented only its price is read anew: stock this young is tried, and a create says
+// whether it is still there.
+constexpr Millis kStockAge{std::chrono::minutes{1}};
 
 }  // namespace
 
@@ -28,10 +31,13 @@ Adapter::Adapter(std::string api_url, Secret key, HttpClient& http, Clock& clock
 Result<OfferList> Adapter::offers(const OfferQuery& query) {
     OfferList out;
     if (!query.on_demand && !query.spot) return out;
-    auto plans = read_plans(&out);
-    if (!plans) return fail(std::move(plans).error());
-    auto regions = known_regions();
-    if (!regions) return fail(std::move(regions).error());
+    // The stock of all regions is some thirty calls in a row, ten seconds from far away. The prices come last, because it is
+    // their age that counts when an offer is rented.
+    const auto stock = read_stock(query, out);
+    if (!stock) return fail(stock.error());
+    const auto asked = clock_.now();
+    const auto plans = read_plans(&out);
+    if (!plans) return fail(plans.error());
 
     // What cannot be an offer anywhere is said once, and not per region.
     std::map<std::string, const Plan*> wanted;
@@ -45,20 +51,9 @@ Result<OfferList> Adapter::offers(const OfferQuery& query) {
         else if (counts.contains(gpus.count))
             wanted.emplace(id, &plan);
     }
-    bool any_stock = false;
-    bool any_region = false;
-    for (const auto& region : *regions) {
-        if (!query.demands.regions.empty() && query.look != Look::sweep &&
-            std::ranges::none_of(query.demands.regions,
-                                 [&](const auto& r) { return in_region(region.country, r); }))
-            continue;
-        any_region = true;
-        // `locations` of a plan say where it may exist in principle; only this is stock.
-        const auto stock = client_.stock(region.id);
-        if (!stock.value) return fail(seen(read_error(stock.answer, "read the stock of " + region.id)));
-        any_stock = any_stock || !stock.value->empty();
+    for (const auto& [region, in_stock] : *stock) {
         std::set<std::string> taken;
-        for (const auto& id : *stock.value) {
+        for (const auto& id : in_stock) {
             const auto plan = wanted.find(id);
             if (plan == wanted.end() || !taken.insert(id).second) continue;
             auto mapped = offer_of(*plan->second, region, lookup_);
@@ -68,12 +63,65 @@ Result<OfferList> Adapter::offers(const OfferQuery& query) {
                 out.rejected.push_back(std::get<RejectedOffer>(std::move(mapped)));
         }
     }
-    // Whoever is not recognised gets an empty stock with status 200; no region sells nothing at all.
-    if (query.look == Look::sweep && any_region && !any_stock)
-        out.drift.push_back({.what = "stock_empty",
-                             .detail = "no region of Vultr has any plan in stock, not even without GPUs"});
+    for (const int count : counts) {
+        if (query.on_demand) out.reads.push_back({.gpu_count = count, .spot = false, .at = asked});
+        if (query.spot) out.reads.push_back({.gpu_count = count, .spot = true, .at = asked});
+    }
     canary_.look(out);
     return out;
+}
+
+Result<std::vector<Adapter::RegionStock>> Adapter::read_stock(const OfferQuery& query, OfferList& out) {
+    const auto regions = known_regions();
+    if (!regions) return fail(regions.error());
+    std::vector<RegionStock> all;
+    std::optional<Error> lost;
+    for (const auto& region : *regions) {
+        if (!query.demands.regions.empty() && query.look != Look::sweep &&
+            std::ranges::none_of(query.demands.regions,
+                                 [&](const auto& r) { return in_region(region.country, r); }))
+            continue;
+        if (query.look == Look::rent)
+            if (auto known = known_stock(region.id)) {
+                all.push_back({.region = region, .plans = *std::move(known)});
+                continue;
+            }
+        const auto asked = clock_.now();
+        // `locations` of a plan say where it may exist in principle (and those of whole nodes nothing at all); only
+        // this is stock.
+        auto reply = client_.stock(region.id);
+        if (reply.value) {
+            const std::lock_guard lock(mutex_);
+            stock_[region.id] = {.plans = *reply.value, .at = asked};
+            all.push_back({.region = region, .plans = *std::move(reply.value)});
+            continue;
+        }
+        auto error = seen(read_error(reply.answer, "read the stock of " + region.id));
+        // What holds for the account or the address holds for the other regions too.
+        if (reply.answer.paced || error.kind == ErrorKind::auth || error.kind == ErrorKind::rate_limited)
+            return fail(std::move(error));
+        out.rejected.push_back({.id = region.id, .reason = "stock_unreadable"});
+        lost = std::move(error);
+    }
+    if (lost) {
+        // It may be a region that is no more.
+        const std::lock_guard lock(mutex_);
+        regions_.clear();
+        if (all.empty()) return fail(*std::move(lost));
+    }
+    // Whoever is not recognised gets an empty stock with status 200; no region sells nothing at all.
+    if (query.demands.regions.empty() && !lost && !all.empty() &&
+        std::ranges::all_of(all, [](const RegionStock& r) { return r.plans.empty(); }))
+        out.drift.push_back({.what = "stock_empty",
+                             .detail = "no region of Vultr has any plan in stock, not even without GPUs"});
+    return all;
+}
+
+std::optional<std::vector<std::string>> Adapter::known_stock(const std::string& region) {
+    const std::lock_guard lock(mutex_);
+    const auto known = stock_.find(region);
+    if (known == stock_.end() || clock_.now() - known->second.at >= kStockAge) return std::nullopt;
+    return known->second.plans;
 }
 
 Result<Adapter::Catalogue> Adapter::read_plans(OfferList* out) {
@@ -86,7 +134,13 @@ Result<Adapter::Catalogue> Adapter::read_plans(OfferList* out) {
     // Whole nodes were missing from the first of these at times, and once one from the second.
     for (const std::string type : {"all", "vcg", "vdm"}) {
         auto reply = client_.plans(type);
-        if (!reply.value) return fail(seen(read_error(reply.answer, "list plans")));
+        if (!reply.value) {
+            auto error = seen(read_error(reply.answer, "list plans"));
+            if (type == "all" || error.kind == ErrorKind::auth) return fail(std::move(error));
+            // The others only fill gaps of the first: without them it is what is for sale as far as is known.
+            if (out != nullptr) out->rejected.push_back({.id = "plans?type=" + type, .reason = "list_unreadable"});
+            continue;
+        }
         add(shapes, reply.value->shapes);
         for (auto& plan : reply.value->plans) {
             auto id = plan.id;
@@ -147,7 +201,12 @@ LaunchOutcome Adapter::launch(const LaunchRequest& request) {
     const auto reply = client_.create(*call, secrets);
     if (reply.answer.ok() && reply.value) proof_.note();
     auto outcome = outcome_of(reply);
-    if (outcome.error) outcome.error = seen(*std::move(outcome.error));
+    if (!outcome.error) return outcome;
+    outcome.error = seen(*std::move(outcome.error));
+    if (outcome.error->kind == ErrorKind::no_capacity) {
+        const std::lock_guard lock(mutex_);
+        stock_.erase(call->region);
+    }
     return outcome;
 }
 

@@ -45,8 +45,16 @@ class Adapter final : public Provider {
 
     /// Reads all plans anew and keeps them: an instance does not tell its price, so its plan must.
     Result<Catalogue> read_plans(OfferList* out);
-    /// Regions change by the year; read once a day.
+    /// Regions change by the year; read once a day, and after one of them could not be read.
     Result<std::vector<Region>> known_regions();
+    struct RegionStock {
+        Region region;
+        std::vector<std::string> plans;  // in stock there
+    };
+    /// What the asked regions have in stock. One that cannot be read is left out and told in `out`; an error when none can.
+    Result<std::vector<RegionStock>> read_stock(const OfferQuery& query, OfferList& out);
+    /// The last stock of a region, while it is young.
+    std::optional<std::vector<std::string>> known_stock(const std::string& region);
     /// The number of the operating system; read once.
     Result<std::int64_t> system();
     ProviderMachine machine(const Instance& instance);
@@ -67,6 +75,11 @@ class Adapter final : public Provider {
     std::optional<Instant> plans_at_;  // when they were last asked for, whatever came
     std::vector<Region> regions_;
     Instant regions_at_;
+    struct StockRead {
+        std::vector<std::string> plans;
+        Instant at;
+    };
+    std::map<std::string, StockRead> stock_;  // by region
     std::optional<std::int64_t> system_;
 };
 

@@ -1,5 +1,6 @@
 // Vultr's market: which plans become offers, at what price, and of how many GPUs.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -77,6 +78,99 @@ TEST_CASE("Vultr: plans in stock become offers, region by region") {
     CHECK(b.server.count("GET", "/v2/regions?") == 1);
     CHECK(b.server.count("GET", "/v2/regions/ewr/availability") == 1);
     CHECK(b.server.count("GET", "/v2/regions/fra/availability") == 2);
+}
+
+TEST_CASE("Vultr: a look that takes longer than a price may be old still has young prices") {
+    VultrBench b;
+    for (int i = 0; i < 31; ++i) b.world.regions.push_back(gf::test::vultr_region(fmt::format("r{:02}", i), "US"));
+    b.script([&](const Received& r) {
+        b.hand.advance(Millis{400});
+        return b.world.answer(r);
+    });
+    const auto began = b.hand.now();
+    const auto list = b.provider().offers({.gpu_counts = {1, 8}, .look = Look::wanted});
+    REQUIRE(list);
+    REQUIRE(b.hand.now() - began > Seconds{10});
+    REQUIRE(list->reads.size() == 4);
+    for (const int count : {1, 8})
+        for (const bool spot : {false, true})
+            CHECK(std::ranges::count_if(list->reads, [&](const PriceRead& r) {
+                      return r.gpu_count == count && r.spot == spot && b.hand.now() - r.at < Seconds{5};
+                  }) == 1);
+    // The price of what is about to be rented is read alone, while the stock is young.
+    const auto calls = b.server.received().size();
+    const auto again = b.provider().offers({.gpu_counts = {1}, .spot = false, .look = Look::rent});
+    REQUIRE(again);
+    CHECK(find(*again, kA100 + "/ewr") != nullptr);
+    REQUIRE(again->reads.size() == 1);
+    CHECK(again->reads.front().at >= began + Seconds{10});
+    CHECK(b.server.received().size() == calls + 3);
+    b.pass(std::chrono::minutes{2});
+    REQUIRE(b.provider().offers({.gpu_counts = {1}, .look = Look::rent}));
+    CHECK(b.server.received().size() > calls + 33);
+    // So is it where a create has just said that nothing is left.
+    b.world.stock["ewr"] = {"vc2-1c-1gb"};
+    const auto out = b.provider().launch(gf::test::launch_request(*find(*again, kA100 + "/ewr"), 1));
+    REQUIRE(out.error);
+    REQUIRE(out.error->kind == ErrorKind::no_capacity);
+    const auto left = b.provider().offers({.gpu_counts = {1}, .look = Look::rent});
+    REQUIRE(left);
+    CHECK(find(*left, kA100 + "/ewr") == nullptr);
+    CHECK(find(*left, kA100 + "/fra") != nullptr);
+}
+
+TEST_CASE("Vultr: one call that goes wrong loses what it is about, and no more") {
+    for (const int status : {404, 500}) {
+        CAPTURE(status);
+        VultrBench b;
+        b.script([&](const Received& r) {
+            return r.path() == "/v2/regions/ewr/availability" ? gf::test::vultr_error(status, "x") : b.world.answer(r);
+        });
+        const auto list = b.provider().offers({.gpu_counts = {1}, .look = Look::wanted});
+        REQUIRE_MESSAGE(list, (list ? "" : list.error().message));
+        CHECK(find(*list, kA100 + "/fra") != nullptr);
+        CHECK(find(*list, kA100 + "/ewr") == nullptr);
+        CHECK(reason(*list, "ewr") == "stock_unreadable");
+        CHECK(list->drift.empty());
+        // It may be no region any more: the list of them is read again.
+        b.world.regions.erase(0);
+        const auto next = b.provider().offers({.gpu_counts = {1}, .look = Look::wanted});
+        REQUIRE(next);
+        CHECK(reason(*next, "ewr").empty());
+        CHECK(find(*next, kA100 + "/fra") != nullptr);
+    }
+    for (const std::string type : {"vcg", "vdm"}) {
+        VultrBench b;
+        b.script([&](const Received& r) {
+            return r.target.find("type=" + type) != std::string::npos ? gf::test::vultr_error(500, "x")
+                                                                      : b.world.answer(r);
+        });
+        const auto list = b.provider().offers({.gpu_counts = {1}});
+        REQUIRE_MESSAGE(list, (list ? "" : list.error().message));
+        CHECK(find(*list, kA100 + "/ewr") != nullptr);
+        CHECK(reason(*list, "plans?type=" + type) == "list_unreadable");
+    }
+    // What holds for all of them is no answer at all.
+    const struct {
+        std::string path;
+        Sent sent;
+        ErrorKind kind;
+    } rows[] = {{"/availability", gf::test::vultr_error(500, "x"), ErrorKind::unavailable},
+                {"/availability", gf::test::vultr_error(404, "x"), ErrorKind::malformed},
+                {"/fra/availability", gf::test::vultr_error(401, "Invalid API token."), ErrorKind::auth},
+                {"/fra/availability", gf::test::vultr_error(429, "x"), ErrorKind::rate_limited},
+                {"type=all", gf::test::vultr_error(500, "x"), ErrorKind::unavailable},
+                {"type=vdm", gf::test::vultr_error(401, "Invalid API token."), ErrorKind::auth}};
+    for (const auto& row : rows) {
+        CAPTURE(row.path);
+        VultrBench b;
+        b.script([&](const Received& r) {
+            return r.target.find(row.path) != std::string::npos ? row.sent : b.world.answer(r);
+        });
+        const auto list = b.provider().offers({.gpu_counts = {1}});
+        REQUIRE(!list);
+        CHECK(list.error().kind == row.kind);
+    }
 }
 
 TEST_CASE("Vultr: how many GPUs a plan has, or which part of one") {
@@ -268,12 +362,14 @@ TEST_CASE(
     CHECK(pages->drift.front().what == "page_token_missing");
     CHECK(!pages->offers.empty());
 
-    VultrBench empty;
-    empty.world.stock.clear();
-    const auto stock = empty.provider().offers({.gpu_counts = {1}});
-    REQUIRE(stock);
-    REQUIRE(!stock->drift.empty());
-    CHECK(stock->drift.front().what == "stock_empty");
+    for (const auto look : {Look::sweep, Look::wanted, Look::rent}) {
+        VultrBench empty;
+        empty.world.stock.clear();
+        const auto stock = empty.provider().offers({.gpu_counts = {1}, .look = look});
+        REQUIRE(stock);
+        REQUIRE(!stock->drift.empty());
+        CHECK(stock->drift.front().what == "stock_empty");
+    }
 
     // GB in the place of MB: the plan's own name settles it.
     VultrBench gb;
