@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "scheduler/billing.hpp"
 #include "scheduler/filters.hpp"
 
 namespace gf {
@@ -18,6 +19,7 @@ struct Candidate {
     UsdPerHour ranked_at;
     UsdPerHour all_in;
     bool local{false};
+    bool of_repute{false};  // something is remembered of its host
 };
 
 /// Cheapest first; the local machine before a cloud at the same price; then names, so that the order of the
@@ -52,9 +54,21 @@ NearMiss explain(Fit fit) {
     return {};
 }
 
+/// What an hour of the job costs where the bill of its whole run grows in steps: ten minutes on a machine by the hour cost the
+/// hour. Where nothing says how long it runs, the price per hour is all there is.
+UsdPerHour per_hour_of_run(const Fit& fit) {
+    const auto& limit = fit.spec.limits.duration;
+    const bool in_steps = fit.offer.billing_step > Seconds{1} || fit.offer.billing_minimum > Millis{0};
+    if (!in_steps || !limit || *limit <= fit.task.ran) return fit.all_in;
+    const Millis run = *limit - fit.task.ran;
+    const auto bill = static_cast<__int128>(fit.all_in.micros) * billed_time(fit.offer, run).count();
+    return UsdPerHour{static_cast<std::int64_t>(std::min<__int128>(bill / run.count(), INT64_MAX / 4))};
+}
+
 UsdPerHour handicapped(const Fit& fit) {
-    const auto dearer = static_cast<__int128>(fit.all_in.micros) * (100 + fit.standing.handicap_percent);
-    return fit.standing.handicap_percent == 0 ? fit.all_in : UsdPerHour{static_cast<std::int64_t>(dearer / 100)};
+    const UsdPerHour rate = per_hour_of_run(fit);
+    const auto dearer = static_cast<__int128>(rate.micros) * (100 + fit.standing.handicap_percent);
+    return fit.standing.handicap_percent == 0 ? rate : UsdPerHour{static_cast<std::int64_t>(dearer / 100)};
 }
 
 std::string host_note(const Offer& offer, const ChoiceWorld& world) {
@@ -91,7 +105,7 @@ Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Off
         ++decision.considered;
         const Fit fit = make_fit(spec, task, offer, world);
         auto refused = refused_by(fit);
-        const Candidate candidate{&offer, handicapped(fit), fit.all_in, fit.local};
+        const Candidate candidate{&offer, handicapped(fit), fit.all_in, fit.local, fit.standing.handicap_percent != 0};
         if (refused.count == 0) fitting.push_back(candidate);
         if (refused.count == 1) {
             near.push_back(candidate);
@@ -109,7 +123,7 @@ Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Off
     near.resize(std::min(near.size(), kShown));
     for (const auto& c : fitting)
         decision.ranked.push_back({*c.offer, c.all_in, price_lines(spec, *c.offer), c.ranked_at,
-                                   c.ranked_at == c.all_in ? std::string() : host_note(*c.offer, world)});
+                                   c.of_repute ? host_note(*c.offer, world) : std::string()});
     for (const auto& c : near) decision.near_misses.push_back(explain(make_fit(spec, task, *c.offer, world)));
     if (decision.ranked.empty())
         decision.wait_reason = wait_reason(decision, sole_reasons);

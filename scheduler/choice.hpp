@@ -62,7 +62,7 @@ struct RankedOffer {
     Offer offer;
     UsdPerHour all_in;  // sum of the lines
     std::vector<PriceLine> lines;
-    UsdPerHour ranked_at;   // all_in, made dearer by what is remembered of the host
+    UsdPerHour ranked_at;   // all_in, made dearer by steps of the bill and by what is remembered of the host
     std::string host_note;  // why, for people; empty = nothing is
 };
 
@@ -86,6 +86,7 @@ struct Decision {
 };
 
 /// The filters and their reasons are in scheduler/filters.hpp. Filters and ranks by all-in price per hour,
+/// (where limits.duration is known, per hour of that run: its bill may grow in hours),
 /// raised by the handicap of a host of bad repute (one that is out is taken only by a task that has waited
 /// kReputePatience with nothing else that fits); at equal price the local machine comes first, then provider and offer id order. `task.vram_above`, `task.ran`
 /// and the spec decide what fits. Deterministic, whatever the order of `offers`. Never blocks or throws.

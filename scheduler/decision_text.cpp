@@ -25,10 +25,8 @@ Json ranked_json(const RankedOffer& ranked) {
     out["lines"] = Json::array();
     for (const auto& line : ranked.lines)
         out["lines"].push_back({{"name", line.name}, {"rate", dollars(line.rate)}});
-    if (!ranked.host_note.empty()) {
-        out["ranked_at"] = dollars(ranked.ranked_at);
-        out["host"] = ranked.host_note;
-    }
+    if (ranked.ranked_at != ranked.all_in) out["ranked_at"] = dollars(ranked.ranked_at);
+    if (!ranked.host_note.empty()) out["host"] = ranked.host_note;
     return out;
 }
 

@@ -150,6 +150,16 @@ Verdict in_stock(const Fit& fit) {
     return refuse(fit, "out_of_stock", [] { return "the provider says that it has none now"; });
 }
 
+/// How much of a card is offered: 1 = a whole one. A slice tells its share, or has less memory than its card.
+double card_share(const Fit& fit) {
+    if (fit.offer.gpu_share < 1) return std::max(0.0, fit.offer.gpu_share);
+    const auto& memory = fit.offer.gpu.memory;
+    if (fit.card == nullptr || !memory || fit.card->class_gb <= 0) return 1;
+    const double of_class =
+        static_cast<double>(memory->count) / (fit.card->class_gb * static_cast<double>(kGiB));
+    return of_class < kWholeCard ? of_class : 1;
+}
+
 Verdict gpu_count(const Fit& fit) {
     const auto& r = fit.spec.resources;
     const int have = fit.offer.gpu_count;
@@ -178,13 +188,28 @@ Verdict gpu_name(const Fit& fit) {
     if (r.gpu.empty()) return std::nullopt;
     if (!contains(r.gpu, gpu.canonical))
         return refuse(fit, "gpu_name", [&] { return gpu.canonical + " is not " + joined(r.gpu_as_typed); });
-    const bool slice =
-        fit.card != nullptr && gpu.memory &&
-        static_cast<double>(gpu.memory->count) < kWholeCard * fit.card->class_gb * static_cast<double>(kGiB);
-    if (slice)
-        return refuse(fit, "gpu_fraction",
-                      [&] { return gib(*gpu.memory) + " is only a part of a " + gpu.canonical; });
     return std::nullopt;
+}
+
+/// The agent reads cards by nvidia-smi: what has none cannot pass the check of the machine, whatever the job would do there.
+Verdict gpu_vendor(const Fit& fit) {
+    if (fit.spec.resources.cpu_only || fit.card == nullptr || fit.card->vendor == "nvidia") return std::nullopt;
+    return refuse(fit, "gpu_vendor", [&] {
+        return fit.card->canonical + " is a card of " + fit.card->vendor + "; only nvidia's are known to the agent";
+    });
+}
+
+/// Naming a card means a whole one, and so does saying nothing of memory: only a job that says what one GPU must hold, and
+/// nothing of which, knows that a part of one will do.
+Verdict gpu_slice(const Fit& fit) {
+    const auto& r = fit.spec.resources;
+    if (r.cpu_only || card_share(fit) >= 1) return std::nullopt;
+    const bool by_memory_alone = r.gpu.empty() && r.gpus == 1 && (r.vram || fit.local);
+    if (by_memory_alone) return std::nullopt;
+    return refuse(fit, "gpu_is_a_slice", [&] {
+        return (fit.vram ? gib(*fit.vram) + " is" : std::string("it is")) + " only a part of a " +
+               (fit.card != nullptr ? fit.card->canonical : fit.offer.gpu.provider_name);
+    });
 }
 
 double context_gib(const GpuCard* card) {
@@ -229,6 +254,8 @@ Verdict gpu_abilities(const Fit& fit) {
         return refuse(fit, "precision", [&] { return fit.card->canonical + " has no " + r.precision; });
     if (r.nvlink && fit.card->nvlink_gb_s == 0)
         return refuse(fit, "nvlink", [&] { return fit.card->canonical + " has no NVLink"; });
+    if (r.nvlink && card_share(fit) < 1)
+        return refuse(fit, "nvlink", [&] { return "a part of a " + fit.card->canonical + " has no NVLink"; });
     return std::nullopt;
 }
 
@@ -236,7 +263,8 @@ Verdict memory_bandwidth(const Fit& fit) {
     const auto& r = fit.spec.resources;
     if (r.cpu_only || fit.card == nullptr) return std::nullopt;
     std::optional<Bytes> have;
-    if (fit.card->bandwidth_gb_s) have = Bytes{*fit.card->bandwidth_gb_s * kGB};
+    if (fit.card->bandwidth_gb_s)
+        have = Bytes{std::llround(card_share(fit) * static_cast<double>(*fit.card->bandwidth_gb_s * kGB))};
     return at_least(fit, "memory_bandwidth", have, r.memory_bandwidth,
                     [](Bytes b) { return bytes_text(b) + "/s"; });
 }
@@ -384,6 +412,8 @@ constexpr auto kFilters = std::to_array<Filter>({provider_wanted,
                                                  bid_enough,
                                                  gpu_count,
                                                  gpu_name,
+                                                 gpu_vendor,
+                                                 gpu_slice,
                                                  vram,
                                                  gpu_abilities,
                                                  memory_bandwidth,

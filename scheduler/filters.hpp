@@ -10,6 +10,9 @@
 //   (0.35 GiB; 0.5 on compute capability 8.0 and 9.x, 0.7 from 10.0 on, 1.3 on 7.0).
 // * After an out-of-memory end the next card must report more than 8 % more, or it is of the same class.
 // * A GPU whose name the table does not know is refused for every demand by name, memory or ability.
+// * Cards of other makers than nvidia are refused: the agent's look at the machine knows nvidia-smi only.
+// * A slice of a card goes only to a job that asks for one GPU by its memory and names no card. It has no NVLink, and of the
+//   bandwidth its share.
 // * A lease must reach past now + what is left of `limits.duration` (one hour if there is none) + 15 minutes
 //   for start, last checkpoint and destruction.
 // * `cpu_only` takes machines without GPUs, and the local machine whatever it has. Rented machines with a GPU

@@ -67,6 +67,36 @@ TEST_CASE("disk can make the cheap offer the dear one, and the lines add up") {
     CHECK(decision.ranked[1].lines[1].rate == UsdPerHour{166'667});
 }
 
+TEST_CASE("where it is known how long a job runs, the hour that is billed for ten minutes counts") {
+    Offer by_hour = priced("vultr", "h", 300'000), by_second = priced("vastai", "s", 400'000);
+    by_hour.billing_step = by_hour.billing_minimum = std::chrono::hours{1};
+    const std::vector<Offer> offers{by_hour, by_second};
+    JobSpec spec = test::job();
+    const auto chosen = [&](TaskRecord task = {}) { return choose(spec, task, offers, test::world()).chosen->offer.id; };
+    CHECK(chosen() == "h");  // nobody knows
+    spec.limits.duration = std::chrono::minutes{10};
+    CHECK(chosen() == "s");
+    spec.limits.duration = std::chrono::minutes{50};
+    CHECK(chosen() == "h");  // 0.30 for the hour, 0.333 by the second
+    spec.limits.duration = std::chrono::minutes{61};
+    CHECK(chosen() == "s");  // 0.60 for two hours
+    spec.limits.duration = std::chrono::hours{24};
+    CHECK(chosen() == "h");
+    TaskRecord ran;
+    ran.ran = std::chrono::minutes{24 * 60 - 10};
+    CHECK(chosen(ran) == "s");  // ten minutes are left
+    ran.ran = std::chrono::hours{24};
+    CHECK(chosen(ran) == "h");
+    // The price that is shown stays the price per hour, and what it was ranked at is said.
+    spec.limits.duration = std::chrono::minutes{10};
+    const auto decision = choose(spec, {}, offers, test::world());
+    REQUIRE(decision.ranked.size() == 2);
+    CHECK(decision.ranked[1].all_in == UsdPerHour{300'000});
+    CHECK(decision.ranked[1].ranked_at == UsdPerHour{1'800'000});
+    CHECK(decision.ranked[1].host_note.empty());
+    CHECK(decision_json(decision).find("\"ranked_at\":\"1.80\"") != std::string::npos);
+}
+
 TEST_CASE("a job for an A100 of 80 GB judges each offer by its memory and name") {
     struct Row {
         const char* name;

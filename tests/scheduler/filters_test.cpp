@@ -269,7 +269,27 @@ TEST_CASE("GPU count, name and what the card can do") {
              card(x.offer, "RTX-PRO-6000-Blackwell-Server", mib(24576));
              x.job.resources.gpu = {"RTX-PRO-6000-Blackwell-Server"};
          },
-         "gpu_fraction"},
+         "gpu_is_a_slice", "24.0 GiB is only a part of a RTX-PRO-6000-Blackwell-Server"},
+        {"a card of another maker",
+         [](Setting& x) {
+             card(x.offer, "MI300X", mib(196608));
+             x.job.resources.gpu = {"MI300X"};
+         },
+         "gpu_vendor", "MI300X is a card of amd"},
+        {"a card of another maker, by memory",
+         [](Setting& x) {
+             card(x.offer, "MI300X", mib(196608));
+             x.job.resources.vram = gb_class(192);
+         },
+         "gpu_vendor"},
+        {"another maker's card is in the way of no work without GPUs",
+         [](Setting& x) {
+             make_local(x.offer);
+             card(x.offer, "MI300X", mib(196608));
+             x.job.resources.cpu_only = true;
+             x.job.resources.gpus = 0;
+         },
+         ""},
         {"bf16", [](Setting& x) { x.job.resources.precision = "bf16"; }, ""},
         {"no bf16",
          [](Setting& x) {
@@ -299,7 +319,12 @@ TEST_CASE("GPU count, name and what the card can do") {
          "memory_bandwidth"},
         {"bandwidth not in the table",
          [](Setting& x) {
-             card(x.offer, "MI308X", mib(131072));
+             static const GpuNames table = *GpuNames::parse(
+                 "canonical_name,vendor,compute_capability,vram_gb,reported_vram_mib,memory_bandwidth_gb_s,bf16_supported,"
+                 "fp8_supported,nvlink_gb_s\nNEW,nvidia,12.0,128,,,yes,yes,0\n",
+                 "provider,provider_name_or_type,canonical_name,gpu_count,vram_gb_as_reported,notes\n");
+             x.world.gpus = &table;
+             card(x.offer, "NEW", mib(131072));
              x.job.resources.memory_bandwidth = Bytes{900 * kGB};
          },
          "memory_bandwidth_unknown"},
@@ -309,6 +334,95 @@ TEST_CASE("GPU count, name and what the card can do") {
              x.job.resources.nvlink = true;
          },
          "gpu_unknown"},
+    };
+    check(cases);
+}
+
+TEST_CASE("a slice of a card is for who asks for one GPU by memory alone") {
+    // A sixth of an A40: 8 GB of its 48, told by its share, or by its memory only.
+    const auto sixth = [](Setting& x) {
+        card(x.offer, "A40", mib(8192));
+        x.offer.gpu_share = 1.0 / 6;
+        x.job.resources.vram = gb_class(8);
+    };
+    static const auto slice = +sixth;
+    const Case cases[] = {
+        {"by memory", [](Setting& x) { slice(x); }, ""},
+        {"by exact memory",
+         [](Setting& x) {
+             slice(x);
+             x.job.resources.vram = exactly(6 * kGB);
+         },
+         ""},
+        {"by memory, and not enough of it",
+         [](Setting& x) {
+             slice(x);
+             x.job.resources.vram = gb_class(16);
+         },
+         "vram"},
+        {"nothing said of memory",
+         [](Setting& x) {
+             slice(x);
+             x.job.resources.vram.reset();
+         },
+         "gpu_is_a_slice", "8.0 GiB is only a part of a A40"},
+        {"nothing said of memory, and the offer does not tell its share",
+         [](Setting& x) {
+             slice(x);
+             x.offer.gpu_share = 1;
+             x.job.resources.vram.reset();
+         },
+         "gpu_is_a_slice"},
+        {"the card named, and memory that the slice has",
+         [](Setting& x) {
+             slice(x);
+             x.job.resources.gpu = {"A40"};
+         },
+         "gpu_is_a_slice"},
+        {"a card of whose slices nobody knows the memory",
+         [](Setting& x) {
+             slice(x);
+             card(x.offer, "A40", std::nullopt);
+             x.job.resources.vram.reset();
+             x.job.resources.gpu = {"A40"};
+         },
+         "gpu_is_a_slice"},
+        {"a whole one named",
+         [](Setting& x) {
+             card(x.offer, "A40", mib(46068));
+             x.job.resources.gpu = {"A40"};
+         },
+         ""},
+        {"two of them",
+         [](Setting& x) {
+             slice(x);
+             x.offer.gpu_count = x.job.resources.gpus = 2;
+         },
+         "gpu_is_a_slice"},
+        {"a slice has no NVLink",
+         [](Setting& x) {
+             slice(x);
+             x.job.resources.nvlink = true;
+         },
+         "nvlink", "a part of a A40"},
+        {"the whole card has it",
+         [](Setting& x) {
+             card(x.offer, "A40", mib(46068));
+             x.job.resources.nvlink = true;
+         },
+         ""},
+        {"a sixth of the bandwidth",
+         [](Setting& x) {
+             slice(x);
+             x.job.resources.memory_bandwidth = Bytes{117 * kGB};
+         },
+         "memory_bandwidth"},
+        {"no more than a sixth of the bandwidth",
+         [](Setting& x) {
+             slice(x);
+             x.job.resources.memory_bandwidth = Bytes{115 * kGB};
+         },
+         ""},
     };
     check(cases);
 }
