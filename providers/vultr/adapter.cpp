@@ -256,11 +256,20 @@ Result<ProviderMachine> Adapter::read(const ProviderMachineId& id) {
 
 Result<void> Adapter::destroy(const ProviderMachineId& id) {
     const auto answer = client_.destroy(id.get());
-    if (answer.success() || says_pending_destruction(answer)) {
+    if (says_pending_destruction(answer) || (answer.success() && answer.text.empty())) {
         proof_.note();
         return {};
     }
     if (says_no_such_instance(answer)) return prove_key();
+    if (answer.delivery == Delivery::answered && answer.status >= 200 && answer.status < 300)
+        return settle_destroy(id, answer);
+    return fail(seen(destroy_error(answer)));
+}
+
+Result<void> Adapter::settle_destroy(const ProviderMachineId& id, const Answer& answer) {
+    // A success by status with an error in its body ("not found"): whether the machine is there tells.
+    const auto now = read(id);
+    if (now && now->presence == Presence::gone) return {};
     return fail(seen(destroy_error(answer)));
 }
 
@@ -314,6 +323,7 @@ std::vector<Finding> Adapter::check() {
                                    "the key's user lacks the right \"{}\": without it no machine can be "
                                    "created or destroyed",
                                    right)});
+        // Without credit everything hangs on a payment method, and whether there is one is not told.
         if (const auto left = available(*account.value); !left)
             out.push_back({.level = Level::warning, .what = "money", .text = left.error().message});
         else
@@ -322,7 +332,7 @@ std::vector<Finding> Adapter::check() {
                  .what = "money",
                  .text = fmt::format("{}${} left after what is pending{}", left->micros < 0 ? "-" : "",
                                      dollars(Usd{std::abs(left->micros)}),
-                                     left->micros > 0 ? "" : ": machines run on the payment method alone")});
+                                     left->micros > 0 ? "" : ": the credit is used up")});
     }
     const auto market = offers({.gpu_counts = {1, 2, 4, 6, 8, 16}});
     if (!market) {

@@ -60,6 +60,8 @@ class Adapter final : public Provider {
     ProviderMachine machine(const Instance& instance);
     /// Reads the plans when one of these instances has a plan that is not known, or the prices are old.
     void learn_plans(const std::vector<Instance>& instances);
+    /// What comes of a destroy whose answer says neither yes nor no.
+    Result<void> settle_destroy(const ProviderMachineId& id, const Answer& answer);
     Result<void> prove_key();
     /// A key that is refused anywhere voids earlier proofs.
     Error seen(Error error);

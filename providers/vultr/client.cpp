@@ -325,7 +325,7 @@ Reply<Instance> Client::instance(const std::string& id) {
 }
 
 Reply<std::vector<Instance>> Client::instances() {
-    auto read = pages("list", "/instances", "&show_pending_charges=true", "instances");
+    auto read = pages("list", "/instances", "", "instances");
     Reply<std::vector<Instance>> reply{.answer = std::move(read.answer), .value = {}};
     if (!read.rows) return reply;
     // Fleets are not judged by a page that may be one of many.

@@ -207,6 +207,10 @@ Presence presence_of(const Instance& i) {
     return Presence::unknown;
 }
 
+std::string_view sale(bool preemptible) {
+    return preemptible ? "preemptible" : "ondemand";
+}
+
 /// "Cloud GPU (gf-…)" -> the text in the last brackets.
 std::string label_in(std::string_view description) {
     const auto close = description.rfind(')');
@@ -307,8 +311,7 @@ PlanGpus gpus_of(const Plan& plan, const GpuLookup& lookup) {
     return out;
 }
 
-PriceReading price_in(const Plan& plan, const std::string& region) {
-    const bool preemptible = is_preemptible(plan);
+PriceReading price_in(const Plan& plan, const std::string& region, bool preemptible) {
     const auto of = [&](const Price& p) {
         return preemptible ? hourly(p.hourly_preemptible, p.monthly_preemptible)
                            : hourly(p.hourly, p.monthly);
@@ -329,7 +332,7 @@ std::variant<Offer, RejectedOffer> offer_of(const Plan& plan, const Region& regi
     if (!plan.on_demand.value_or(true) && !preemptible) return rejected("not_for_sale");
     auto gpus = gpus_of(plan, lookup);
     if (!gpus.reason.empty()) return rejected(gpus.reason);
-    const auto price = price_in(plan, region.id);
+    const auto price = price_in(plan, region.id, preemptible);
     if (!price.ok()) return rejected(price.reason);
 
     Offer o;
@@ -375,7 +378,8 @@ Result<CreateCall> create_call(const LaunchRequest& request, std::int64_t os_id)
     out.label = request.tag.get();
     out.hostname = request.tag.get();
     // A second witness: labels can be changed in the console.
-    out.tags = {std::string(kTagKey) + request.tag.get()};
+    out.tags = {std::string(kTagKey) + request.tag.get(),
+                std::string(kSaleKey) + std::string(sale(request.offer.spot))};
     out.user_data = base64(cloud_init_script(request, {.login = "root"}));
     return out;
 }
@@ -384,8 +388,14 @@ ProviderMachine machine_of(const Instance& i, const Plan* plan, const GpuLookup&
     ProviderMachine m;
     m.id = ProviderMachineId{i.id};
     m.tag = i.label;
-    for (const auto& tag : i.tags)
+    bool sold = false;  // whether it tells how
+    for (const auto& tag : i.tags) {
         if (tag.starts_with(kTagKey)) m.env_tag = tag.substr(kTagKey.size());
+        if (!tag.starts_with(kSaleKey)) continue;
+        const auto how = std::string_view(tag).substr(kSaleKey.size());
+        sold = how == sale(true) || how == sale(false);
+        m.spot = how == sale(true);
+    }
     m.presence = presence_of(i);
     m.raw_state =
         fmt::format("{}, power {}, server {}", i.status, i.power_status.empty() ? "?" : i.power_status,
@@ -398,9 +408,10 @@ ProviderMachine machine_of(const Instance& i, const Plan* plan, const GpuLookup&
     m.disk_rate = UsdPerHour{0};  // within the plan's price
     if (plan == nullptr) return m;
     // An instance does not tell its price. Billed from its creation until it is destroyed, also while it is
-    // stopped.
-    m.spot = is_preemptible(*plan);
-    if (const auto price = price_in(*plan, i.region); price.ok()) m.gpu_rate = UsdPerHour{price.micros};
+    // stopped. One without our tag was sold as its plan is now, as far as anybody knows.
+    if (!sold) m.spot = is_preemptible(*plan);
+    if (const auto price = price_in(*plan, i.region, m.spot); price.ok())
+        m.gpu_rate = UsdPerHour{price.micros};
     if (!has_gpu(*plan)) {
         m.gpu_count = 0;
         return m;
@@ -490,6 +501,11 @@ Result<Usd> available(const Account& account) {
         account.pending_charges ? read_amount(account.pending_charges) : std::optional<std::int64_t>(0);
     if (!pending)
         return fail(ErrorKind::malformed, "Vultr, read the account: `pending_charges` is not a number");
+    if (*balance >= 0)
+        return fail(ErrorKind::not_found,
+                    fmt::format("Vultr, read the account: no credit was paid in, so the payment method pays what is due (${} so "
+                                "far)",
+                                dollars(Usd{*balance + std::max<std::int64_t>(*pending, 0)})));
     return Usd{-*balance - *pending};
 }
 

@@ -16,6 +16,9 @@ namespace gf::vultr {
 
 /// Tags are plain texts at Vultr; ours is "gpuferry-machine=<tag>".
 inline constexpr std::string_view kTagKey = "gpuferry-machine=";
+/// How it was sold when it was made: "gpuferry-sale=preemptible" or "gpuferry-sale=ondemand". An instance does not tell, and
+/// its plan may be sold in another way by now.
+inline constexpr std::string_view kSaleKey = "gpuferry-sale=";
 /// A machine that is still locked after its creation takes no destroy; the next try is this much later.
 inline constexpr Millis kLockedFor{Seconds{15}};
 /// Bare metal has months of 672 h, cloud GPUs of 730 h: the shorter gives the higher price.
@@ -43,8 +46,8 @@ struct PlanGpus {
     std::string reason;  // why it cannot be told
 };
 [[nodiscard]] PlanGpus gpus_of(const Plan& plan, const GpuLookup& lookup);
-/// What an hour of it costs in a region, by the mode in which it is sold.
-[[nodiscard]] PriceReading price_in(const Plan& plan, const std::string& region);
+/// What an hour of it costs in a region, in one mode of sale.
+[[nodiscard]] PriceReading price_in(const Plan& plan, const std::string& region, bool preemptible);
 
 [[nodiscard]] std::variant<Offer, RejectedOffer> offer_of(const Plan& plan, const Region& region,
                                                           const GpuLookup& lookup);
@@ -75,7 +78,8 @@ struct PlanGpus {
 /// A second destroy is answered with an error like this.
 [[nodiscard]] bool says_pending_destruction(const Answer& answer);
 
-/// Money left: a negative balance is credit, and what is pending is as good as spent.
+/// Money left: a negative balance is credit, and what is pending is as good as spent. `not_found` where there is no credit:
+/// such an account is paid by card, and its balance is no limit.
 [[nodiscard]] Result<Usd> available(const Account& account);
 /// The books by label: "Cloud GPU (label)". Lines without a label, without dates, or outside [from, until)
 /// are left out.

@@ -320,7 +320,9 @@ TEST_CASE("Vultr: prices, modes of sale, and what is no GPU plan") {
     auto request = gf::test::launch_request(spots->offers.front(), 3);
     const auto out = b.provider().launch(request);
     REQUIRE_MESSAGE(!out.error, (out.error ? out.error->message : ""));
-    CHECK(json::parse(b.server.received().back().body)["plan"] == "vcg-a100-spot");
+    const auto sent = json::parse(b.server.received().back().body);
+    CHECK(sent["plan"] == "vcg-a100-spot");
+    CHECK(sent["tags"].back() == "gpuferry-sale=preemptible");
     b.pass(Seconds{60});
     const auto m = b.provider().read(out.id);
     REQUIRE(m);

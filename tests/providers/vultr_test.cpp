@@ -219,7 +219,7 @@ TEST_CASE("Vultr: the create says exactly what was meant") {
     CHECK(body["os_id"] == 1743);
     CHECK(body["label"] == request.tag.get());
     CHECK(body["hostname"] == request.tag.get());
-    CHECK(body["tags"] == json::array({"gpuferry-machine=" + request.tag.get()}));
+    CHECK(body["tags"] == json::array({"gpuferry-machine=" + request.tag.get(), "gpuferry-sale=ondemand"}));
     CHECK(body["backups"] == "disabled");
     CHECK(body["activation_email"] == false);
     CHECK(body["enable_ipv6"] == false);
@@ -402,14 +402,69 @@ TEST_CASE("Vultr: a machine that is locked is destroyed later, and one that is g
     CHECK(b.provider().read(id)->presence == Presence::gone);
 }
 
+TEST_CASE("E04 Vultr: a destroy that is answered 200 with an error is judged by what is there") {
+    for (const auto* body : {R"({"error":"instance not found"})", R"({"error":"instance not found","status":404})",
+                             R"({"error":"Unable to destroy server","status":200})"}) {
+        CAPTURE(body);
+        VultrBench b;
+        const auto id = ProviderMachineId{b.world.add("gf-x", nullptr)};
+        b.script([&](const Received& r) { return r.method == "DELETE" ? plain(200, body) : b.world.answer(r); });
+        const auto there = b.provider().destroy(id);
+        REQUIRE(!there);
+        CHECK(there.error().kind == ErrorKind::unknown_outcome);
+        CHECK(b.provider().destroy(ProviderMachineId{"x1"}));
+        b.script([&](const Received& r) {
+            return r.method == "DELETE" ? plain(200, body)
+                   : r.method == "GET"  ? vultr_error(500, "x")
+                                        : b.world.answer(r);
+        });
+        CHECK(!b.provider().destroy(ProviderMachineId{"x1"}));
+    }
+}
+
+TEST_CASE("Vultr: a machine costs what it was sold as, whatever its plan is sold as by now") {
+    VultrBench b;
+    const auto made = [&](json tags) {
+        tags.push_back("gpuferry-machine=gf-x");
+        return ProviderMachineId{b.world.add("gf-x", tags)};
+    };
+    const auto spot = made({"gpuferry-sale=preemptible"});
+    const auto fixed = made({"gpuferry-sale=ondemand"});
+    const auto untold = made(json::array());
+    const auto odd = made({"gpuferry-sale=barter"});
+    const auto check = [&](const ProviderMachineId& id, bool is_spot) {
+        const auto m = b.provider().read(id);
+        REQUIRE(m);
+        CHECK(m->spot == is_spot);
+        CHECK(m->gpu_rate == UsdPerHour{is_spot ? 1'198'500 : 2'397'000});
+        CHECK(m->env_tag == "gf-x");
+    };
+    for (const bool preemptible_now : {false, true}) {
+        CAPTURE(preemptible_now);
+        b.world.plans[0]["deploy_ondemand"] = !preemptible_now;
+        b.world.plans[0]["deploy_preemptible"] = true;
+        b.pass(std::chrono::hours{2});
+        check(spot, true);
+        check(fixed, false);
+        check(untold, preemptible_now);
+        check(odd, preemptible_now);
+    }
+}
+
 TEST_CASE("Vultr: a negative balance is credit, and what is pending is spent") {
     VultrBench b;
     CHECK(b.provider().balance()->micros == 40'300'000);  // 100.55 - 60.25
-    b.world.account["balance"] = 12.5;
-    b.world.account["pending_charges"] = 0;
-    CHECK(b.provider().balance()->micros == -12'500'000);
     b.world.account.erase("pending_charges");
-    CHECK(b.provider().balance()->micros == -12'500'000);
+    CHECK(b.provider().balance()->micros == 100'550'000);
+    b.world.account["pending_charges"] = 120;
+    CHECK(b.provider().balance()->micros == -19'450'000);
+    // Nothing was paid in: the account is paid by card, and what it owes says nothing of what it may rent.
+    for (const auto& owed : {json(0), json("0.00"), json(12.5)}) {
+        b.world.account["balance"] = owed;
+        const auto none = b.provider().balance();
+        REQUIRE(!none);
+        CHECK(none.error().kind == ErrorKind::not_found);
+    }
     b.world.account["balance"] = nullptr;
     CHECK(b.provider().balance().error().kind == ErrorKind::malformed);
     b.world.account["balance"] = "NaN";
@@ -501,6 +556,8 @@ TEST_CASE("Vultr: the check says in plain words what is wrong") {
          plain(200, R"({"account":{"acls":["subscriptions"],"balance":-5,"pending_charges":0}})"),
          Finding::Level::failed, "scope", "provisioning"},
         {"/v2/account", plain(200, R"({"account":{"acls":[],"balance":5,"pending_charges":1}})"),
+         Finding::Level::warning, "money", "payment method pays what is due ($6.00"},
+        {"/v2/account", plain(200, R"({"account":{"acls":[],"balance":-5,"pending_charges":11}})"),
          Finding::Level::warning, "money", "-$6.00"},
         {"/v2/plans", vultr_error(500, "x"), Finding::Level::failed, "offers", "500"},
     };
