@@ -69,7 +69,11 @@ Result<OfferList> Adapter::offers(const OfferQuery& query) {
         }
     }
     out.drift = types_watch_.look(reply.value->shapes);
-    canary_.look(out);
+    // What is left of such an answer is in dollars too: nothing to compare later prices with.
+    if (auto drift = odd_prices(reply.value->types))
+        out.drift.push_back(*std::move(drift));
+    else
+        canary_.look(out);
     return out;
 }
 
@@ -171,12 +175,16 @@ Result<void> Adapter::destroy(const ProviderMachineId& id) {
         return {};
     }
     if (says_no_such_object(answer)) return prove_key();
-    if (may_be_terminating(answer)) {
-        // The second terminate of an instance is answered with an unknown error; its state tells.
-        const auto now = client_.instance(id.get());
-        if (now.value && is_ending(now.value->status)) return {};
-        if (!now.value && says_no_such_object(now.answer)) return prove_key();
-    }
+    // The second terminate of an instance is answered with an unknown error, one of an instance that is not there
+    // perhaps with the code of a missing route, and a success need not name it.
+    const bool odd_success = answer.delivery == Delivery::answered && answer.status >= 200 && answer.status < 300;
+    if (may_be_terminating(answer) || says_not_found(answer) || odd_success) return settle_destroy(id, answer);
+    return fail(seen(destroy_error(answer)));
+}
+
+Result<void> Adapter::settle_destroy(const ProviderMachineId& id, const Answer& answer) {
+    const auto now = read(id);
+    if (now && (now->presence == Presence::gone || is_ending(now->raw_state))) return {};
     return fail(seen(destroy_error(answer)));
 }
 
@@ -246,7 +254,7 @@ Result<void> Adapter::tidy() {
     const auto instances = client_.instances();
     if (!instances.value) return fail(seen(read_error(instances.answer, "list instances")));
     for (const auto& instance : *instances.value)
-        if (instance.name.starts_with(own_prefix(install_)) && instance.status != "terminated") return {};
+        if (instance.name.starts_with(own_prefix(install_)) && !is_over(instance.status)) return {};
     known_name_.clear();
     for (const auto& key : *keys.value) {
         if (!is_own_key(key, install_)) continue;

@@ -43,6 +43,8 @@ class Adapter final : public Provider {
  private:
     /// The name of a registered key with the request's text, or of any of ours where the request brings none.
     Result<std::string> registered_key(const LaunchRequest& request);
+    /// What comes of a terminate whose answer says neither yes nor no: the instance's own state tells.
+    Result<void> settle_destroy(const ProviderMachineId& id, const Answer& answer);
     Result<void> prove_key();
     /// A key that is refused anywhere voids earlier proofs.
     Error seen(Error error);

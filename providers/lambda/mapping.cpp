@@ -47,9 +47,10 @@ std::optional<Bytes> gib(std::optional<std::int64_t> count) {
 /// Cents per hour of the whole instance as micro-dollars.
 PriceReading price_of(const InstanceType& type) {
     auto reading = read_price(type.price_cents);
-    // "1.29" would be dollars in a field of cents. The canary cannot see that in one row, and no card costs a
-    // cent an hour.
-    if (reading.ok()) reading.micros = (reading.micros + 99) / 100;
+    // "1.29" is dollars in a field of whole cents: rented at a hundredth of its price.
+    constexpr std::int64_t kCent = 1'000'000;  // as the field has it
+    if (reading.ok() && reading.micros % kCent != 0) reading.reason = kPriceUnit;
+    if (reading.ok()) reading.micros /= 100;
     if (reading.ok() && reading.micros > kMicrosPerHourMax) reading.reason = "price_too_large";
     return reading;
 }
@@ -155,6 +156,22 @@ std::string country_of(std::string_view region) {
     return row == kRegions.end() ? std::string() : std::string(row->country);
 }
 
+std::optional<Drift> odd_prices(const std::vector<TypeListing>& types) {
+    int odd = 0;
+    int priced = 0;
+    std::string example;
+    for (const auto& row : types) {
+        const auto price = price_of(row.type);
+        if (price.reason == kPriceUnit && ++odd == 1) example = row.type.name + " at " + row.type.price_cents.value_or("");
+        if (price.ok() || price.reason == kPriceUnit) ++priced;
+    }
+    // One odd row is refused for itself; some types cost whole dollars.
+    if (2 * odd <= priced) return std::nullopt;
+    return Drift{.what = std::string(kPriceUnit),
+                 .detail = fmt::format("{} of {} prices in the list of instance types are no whole cents ({})", odd,
+                                       priced, example)};
+}
+
 std::variant<Offer, RejectedOffer> offer_of(const InstanceType& type, const std::string& region,
                                             const GpuLookup& lookup) {
     const auto id = offer_id({.type = type.name, .region = region});
@@ -235,14 +252,11 @@ ProviderMachine machine_of(const Instance& i, const GpuLookup& lookup) {
         m.presence = Presence::unknown;
         m.gpu_rate = full;
     } else if (i.status == "terminating") {
-        m.presence = Presence::failed;  // will never run again, and is billed until it is gone
-        m.gpu_rate = full;
-    } else if (i.status == "terminated") {
-        m.presence = Presence::gone;
-        m.gpu_rate = UsdPerHour{0};
-    } else if (i.status == "preempted") {
-        // No product makes these; a loss without notice, and final.
+        // Will never run again, and is billed until it is gone: at what it was billed before, which is nothing for one that
+        // was ended while it booted. So the rate is not told, and the last known one stands.
         m.presence = Presence::failed;
+    } else if (is_over(i.status)) {
+        m.presence = Presence::gone;
         m.gpu_rate = UsdPerHour{0};
     } else {
         m.presence = Presence::unknown;
@@ -322,7 +336,12 @@ bool may_be_terminating(const Answer& a) {
 }
 
 bool is_ending(std::string_view status) {
-    return status == "terminating" || status == "terminated" || status == "preempted";
+    return status == "terminating" || is_over(status);
+}
+
+bool is_over(std::string_view status) {
+    // No product makes preempted ones; a loss without notice, and final.
+    return status == "terminated" || status == "preempted";
 }
 
 Finding finding_of(const Answer& a, std::string_view what) {

@@ -26,6 +26,10 @@ struct OfferId {
 
 /// Memory of one GPU out of "H100 (80 GB SXM5)"; nothing if the text has not that form.
 [[nodiscard]] std::optional<int> vram_gb(std::string_view gpu_description);
+/// Reason of a price that is no whole number of cents: dollars in a field of cents, most likely.
+inline constexpr std::string_view kPriceUnit = "price_unit";
+/// "price_unit" when more than half of the prices of an answer are no whole cents.
+[[nodiscard]] std::optional<Drift> odd_prices(const std::vector<TypeListing>& types);
 /// ISO 3166 code of a region, empty if it is not known.
 [[nodiscard]] std::string country_of(std::string_view region);
 
@@ -58,6 +62,8 @@ struct OfferId {
 [[nodiscard]] bool may_be_terminating(const Answer& answer);
 /// Whether an instance in this status needs no terminate any more.
 [[nodiscard]] bool is_ending(std::string_view status);
+/// Whether it is over: a row that is still shown, and no machine.
+[[nodiscard]] bool is_over(std::string_view status);
 
 /// What a failed call of `check` means in plain words, and what to do.
 [[nodiscard]] Finding finding_of(const Answer& answer, std::string_view what);

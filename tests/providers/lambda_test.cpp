@@ -370,6 +370,44 @@ TEST_CASE("Lambda: dollars in the place of cents stop launching there") {
     REQUIRE(off);
     REQUIRE(!off->drift.empty());
     CHECK(off->drift.front().what == "price_unit");
+    CHECK(off->offers.empty());
+}
+
+TEST_CASE("Lambda: dollars in the place of cents are seen by who has never seen a price there") {
+    LambdaBench b;
+    b.world.types["gpu_8x_a6000"] = lambda_type("gpu_8x_a6000", "A6000 (48 GB)", 8, 8, {"us-south-1"});
+    const auto put = [&](const json& cents, const std::string& name = "gpu_1x_a10") {
+        b.world.types[name]["instance_type"]["price_cents_per_hour"] = cents;
+    };
+    put(1.29);
+    put("4.29", "gpu_1x_h100_sxm5");
+    const auto off = b.provider().offers({.gpu_counts = {1, 8}});
+    REQUIRE(off);
+    CHECK(reason(*off, "gpu_1x_a10/us-west-1") == "price_unit");
+    CHECK(reason(*off, "gpu_1x_h100_sxm5/us-south-2") == "price_unit");
+    REQUIRE(!off->drift.empty());
+    CHECK(off->drift.front().what == "price_unit");
+    // An instance that shows such a price tells no rate.
+    const auto id = b.world.add("gf-x", nullptr);
+    b.pass(Seconds{60});
+    const auto m = b.provider().read(ProviderMachineId{id});
+    REQUIRE(m);
+    CHECK(m->presence == Presence::running);
+    CHECK(!m->gpu_rate);
+
+    // One row alone is refused for itself.
+    put(429, "gpu_1x_h100_sxm5");
+    put(800, "gpu_8x_a6000");
+    const auto one = b.provider().offers({.gpu_counts = {1, 8}});
+    REQUIRE(one);
+    CHECK(one->drift.empty());
+    CHECK(reason(*one, "gpu_1x_a10/us-west-1") == "price_unit");
+    CHECK(find(*one, "gpu_1x_h100_sxm5/us-south-2") != nullptr);
+    put(129.0);
+    const auto good = b.provider().offers({.gpu_counts = {1}});
+    REQUIRE(good);
+    REQUIRE(find(*good, "gpu_1x_a10/us-west-1") != nullptr);
+    CHECK(find(*good, "gpu_1x_a10/us-west-1")->gpu_rate.micros == 1'290'000);
 }
 
 TEST_CASE("Lambda: an instance's state, rate, marks and address") {
@@ -377,10 +415,10 @@ TEST_CASE("Lambda: an instance's state, rate, marks and address") {
     const struct {
         std::string status;
         Presence presence;
-        std::int64_t rate;
+        std::optional<std::int64_t> rate;  // absent = not told: the last known one
     } rows[] = {{"booting", Presence::booting, 0},           {"active", Presence::running, 1'290'000},
-                {"unhealthy", Presence::unknown, 1'290'000}, {"terminating", Presence::failed, 1'290'000},
-                {"terminated", Presence::gone, 0},           {"preempted", Presence::failed, 0},
+                {"unhealthy", Presence::unknown, 1'290'000}, {"terminating", Presence::failed, {}},
+                {"terminated", Presence::gone, 0},           {"preempted", Presence::gone, 0},
                 {"migrating", Presence::unknown, 1'290'000}};
     for (const auto& row : rows) {
         CAPTURE(row.status);
@@ -398,8 +436,8 @@ TEST_CASE("Lambda: an instance's state, rate, marks and address") {
         const auto m = b.provider().read(ProviderMachineId{"0920582c"});
         REQUIRE(m);
         CHECK(m->presence == row.presence);
-        REQUIRE(m->gpu_rate);
-        CHECK(m->gpu_rate->micros == row.rate);
+        CHECK(m->gpu_rate.has_value() == row.rate.has_value());
+        if (m->gpu_rate && row.rate) CHECK(m->gpu_rate->micros == *row.rate);
         CHECK(m->disk_rate == UsdPerHour{0});
         CHECK(m->tag == "gf-x");
         CHECK(m->env_tag == "gf-x");
@@ -482,6 +520,50 @@ TEST_CASE("Lambda: a second terminate is judged by what the instance does") {
     CHECK(out.error().kind == ErrorKind::unknown_outcome);
     b.world.force(id, "preempted");
     CHECK(b.provider().destroy(ProviderMachineId{id}));
+}
+
+TEST_CASE("Lambda: a preempted instance is a loss, though its row is still shown") {
+    LambdaBench b;
+    const auto id = b.world.add("gf-x", nullptr);
+    b.world.force(id, "preempted");
+    const auto listing = b.provider().list();
+    REQUIRE(listing);
+    CHECK(listing->machines.empty());
+    const auto m = b.provider().read(ProviderMachineId{id});
+    REQUIRE(m);
+    CHECK(m->presence == Presence::gone);
+    CHECK(m->raw_state == "preempted");
+}
+
+TEST_CASE("E04 Lambda: a terminate that is answered with nothing certain is judged by what is there") {
+    const Sent rows[] = {
+        lambda_error(404, "global/not-found", "The requested resource was not found."),
+        lambda_error(400, "global/unknown", "An unknown error occurred."),
+        lambda_error(200, "global/object-does-not-exist", "Specified instance does not exist."),
+        plain(200, R"({"data":{"terminated_instances":[]}})"), plain(200, R"({"message":"not found"})")};
+    for (const auto& sent : rows) {
+        CAPTURE(sent.body);
+        for (const std::string code : {"global/not-found", "global/object-does-not-exist"}) {
+            CAPTURE(code);
+            LambdaBench b;
+            const auto id = ProviderMachineId{b.world.add("gf-x", nullptr)};
+            bool listed = true;
+            b.script([&](const Received& r) {
+                if (r.path() == "/api/v1/instance-operations/terminate") return sent;
+                if (r.path() == "/api/v1/instances/x1") return lambda_error(404, code, "x");
+                if (r.path() == "/api/v1/instances" && !listed) return plain(500, kHtml, "text/html");
+                return b.world.answer(r);
+            });
+            const auto out = b.provider().destroy(ProviderMachineId{"x1"});
+            CHECK_MESSAGE(out, (out ? "" : out.error().message));
+            // One that is there is not ended by such an answer.
+            CHECK(!b.provider().destroy(id));
+            // Without a listing the code of a route proves nothing.
+            listed = false;
+            b.pass(Seconds{120});
+            CHECK(!b.provider().destroy(ProviderMachineId{"x1"}));
+        }
+    }
 }
 
 TEST_CASE("Lambda: a terminate whose answer does not name the instance has not been heard") {
