@@ -229,6 +229,14 @@ std::optional<Millis> Pacer::learn(std::string_view name, const HttpResponse& re
     return wait;
 }
 
+Millis Pacer::hold(std::string_view name, Millis wait) {
+    const std::lock_guard lock(mutex_);
+    auto& e = endpoint(name);
+    wait = std::min(wait, hold_max(e.rule.urgency));
+    e.blocked_until = std::max(e.blocked_until, clock_.now() + wait);
+    return wait;
+}
+
 void Pacer::learn_windows(std::string_view header, std::string_view policy, Instant now) {
     for (const auto item : items(header)) {
         const auto remaining = parameter(item, "r");

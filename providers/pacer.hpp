@@ -54,6 +54,10 @@ class Pacer {
     /// Learns from the answer, or from there being none; to be called once for every `enter` that let a call out. For a 429 returns how long to wait before the next call of this endpoint.
     std::optional<Millis> learn(std::string_view endpoint, const HttpResponse& response);
 
+    /// Holds the next call of this endpoint for `wait` from now, for what a provider says in ways of its own. At most as long as
+    /// any other answer can hold it; returns how long.
+    Millis hold(std::string_view endpoint, Millis wait);
+
     /// Calls that wait for their turn now.
     [[nodiscard]] std::size_t waiting() const;
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <set>
 
 #include "providers/json_reading.hpp"
@@ -16,6 +18,7 @@ constexpr int kPageRows = 25;   // the server's maximum
 constexpr int kPagesMax = 400;  // 10,000 machines
 constexpr int kChargeRows = 500;  // the server's maximum
 constexpr int kChargePagesMax = 200;
+constexpr std::string_view kSearchQuota = "search_quota_exceeded";
 constexpr Millis kPatience{Seconds{10}};
 constexpr Millis kSearchPatience{Seconds{40}};
 constexpr Millis kCreatePatience{Seconds{60}};
@@ -156,6 +159,8 @@ Result<Instance> read_instance(const json& value, const std::string& path) {
     i.is_bid = r.boolean("is_bid");
     if (r.problem()) return fail(ErrorKind::malformed, *r.problem());
     if (!id) return fail(ErrorKind::malformed, path + ".id is missing");
+    // Null is "nothing reported yet", which bills no GPU. Not to be there at all is another answer, and no word on the state.
+    if (!value.contains("actual_status")) return fail(ErrorKind::malformed, path + ".actual_status is missing");
     i.id = *id;
     FieldReader l(value, path);
     if (const auto* env = l.value("extra_env")) i.machine_mark = env_mark(*env);
@@ -191,7 +196,19 @@ void not_as_documented(Answer& answer, std::string_view what) {
 }  // namespace
 
 Client::Client(std::string api_url, Secret key, HttpClient& http, Clock& clock, std::uint64_t seed)
-    : api_url_(std::move(api_url)), key_(std::move(key)), http_(http), pacer_(clock, seed, pacing()) {}
+    : api_url_(std::move(api_url)), key_(std::move(key)), http_(http), clock_(clock), pacer_(clock, seed, pacing()) {}
+
+/// From now to `X-RateLimit-Reset` (unix seconds), a minute at least; an hour where that is not told.
+Millis Client::until_reset(const HttpResponse& response) const {
+    constexpr Millis least{std::chrono::minutes{1}};
+    constexpr Millis most{std::chrono::hours{1}};
+    const auto header = response.header("x-ratelimit-reset");
+    if (!header) return most;
+    std::int64_t seconds = 0;
+    const auto [end, error] = std::from_chars(header->data(), header->data() + header->size(), seconds);
+    if (error != std::errc{} || end != header->data() + header->size()) return most;
+    return std::clamp(Millis{Seconds{std::clamp<std::int64_t>(seconds, 0, 1LL << 40)} - Seconds{unix_millis(clock_.now()) / 1000}}, least, most);
+}
 
 Client::Exchange Client::call(std::string_view endpoint, HttpRequest request, Millis patience,
                               std::span<const Secret> secrets) {
@@ -226,6 +243,9 @@ Client::Exchange Client::call(std::string_view endpoint, HttpRequest request, Mi
             out.answer.success = it->get<bool>();
         out.answer.code = shown(first_text(*body, {"error"}), hidden, 64);
         out.answer.text = shown(first_text(*body, {"msg", "message", "detail"}), hidden);
+        // A day's quota: whoever comes back in seconds is refused all day.
+        if (response.status == 429 && out.answer.code == kSearchQuota)
+            out.answer.retry_after = pacer_.hold(endpoint, until_reset(response));
     }
     out.body = std::move(response.body);
     return out;

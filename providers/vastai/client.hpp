@@ -190,9 +190,11 @@ class Client {
     };
     Exchange call(std::string_view endpoint, HttpRequest request, Millis patience,
                   std::span<const Secret> secrets = {});
+    [[nodiscard]] Millis until_reset(const HttpResponse& response) const;
     std::string api_url_;
     Secret key_;
     HttpClient& http_;
+    Clock& clock_;
     Pacer pacer_;
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 #include <string_view>
 
 namespace gf::vastai {
@@ -36,20 +35,17 @@ constexpr std::array kSizesGib{2,  3,  4,  5,  6,  8,  10, 11, 12, 15,  16,  18,
 std::vector<std::string> spellings_of(const std::vector<std::string>& canonical, const GpuLookup& lookup) {
     std::vector<std::string> out;
     if (canonical.empty()) return out;
-    std::set<std::string> named;
     for (const auto name : kNames) {
         bool wanted = false;
         const auto look = [&](std::optional<Bytes> memory) {
             const auto card = lookup("vastai", name, memory);
             if (!card || std::ranges::find(canonical, *card) == canonical.end()) return;
             wanted = true;
-            named.insert(*card);
         };
         look(std::nullopt);
         for (const auto gib : kSizesGib) look(Bytes{gib * kGiB});
         if (wanted) out.emplace_back(name);
     }
-    if (named.size() != std::set<std::string>(canonical.begin(), canonical.end()).size()) out.clear();
     return out;
 }
 

@@ -7,8 +7,8 @@
 
 namespace gf::vastai {
 
-/// Every name, spelled with spaces as in the rows, that can stand for one of these cards. Nothing when one of them has no
-/// name here: a search by the others' names would lose its offers.
+/// Every name, spelled with spaces as in the rows, that can stand for one of these cards. A card that has no
+/// name here is not to be had there; nothing when none of them has one.
 [[nodiscard]] std::vector<std::string> spellings_of(const std::vector<std::string>& canonical,
                                                     const GpuLookup& lookup);
 

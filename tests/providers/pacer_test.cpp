@@ -387,6 +387,19 @@ TEST_CASE("another service of a provider neither opens the breaker nor is held b
     CHECK(pacer.enter("balance", Millis{0}));
 }
 
+TEST_CASE("an endpoint can be held for what its provider says otherwise, with the same bounds") {
+    ManualClock clock(kT0);
+    Pacer pacer(clock, 1, rules());
+    CHECK(pacer.hold("search", Seconds{600}) == Seconds{600});
+    CHECK(!pacer.enter("search", Seconds{599}));
+    CHECK(pacer.enter("list", Millis{0}));
+    CHECK(pacer.hold("search", Seconds{10}) == Seconds{10});  // never shortens
+    CHECK(!pacer.enter("search", Seconds{599}));
+    CHECK(pacer.hold("search", std::chrono::hours{24}) == std::chrono::hours{1});
+    CHECK(pacer.hold("destroy", std::chrono::hours{24}) == std::chrono::minutes{5});
+    CHECK(pacer.enter("search", std::chrono::hours{1}));
+}
+
 TEST_CASE("neither a refusal nor a quota passes between a provider and another service of it") {
     ManualClock clock(kT0);
     auto two = rules(true);

@@ -267,11 +267,18 @@ TEST_CASE("Vast.ai: the cap of 64 rows hides nothing that was asked for") {
     }
 }
 
-TEST_CASE("Vast.ai: a card without a name here is searched for among all") {
+TEST_CASE("Vast.ai: wanted cards without a name here do not widen a search, and are none by themselves") {
     VastBench b;
-    REQUIRE(b.provider().offers(
-        {.gpu_counts = {1}, .spot = false, .demands = {.gpus = {"vastai:RTX 4090", "B9000"}}}));
-    CHECK_FALSE(json::parse(b.server.received().back().body).contains("gpu_name"));
+    const OfferQuery some{.gpu_counts = {1}, .spot = false, .demands = {.gpus = {"vastai:RTX 4090", "B9000"}}, .look = Look::wanted};
+    REQUIRE(b.provider().offers(some));
+    CHECK(json::parse(b.server.received().back().body)["gpu_name"] == json{{"in", {"RTX 4090"}}});
+    CHECK(b.server.count("POST", "/api/v0/bundles/") == 1);
+    const auto none = b.provider().offers({.gpu_counts = {1, 2}, .demands = {.gpus = {"B9000"}}});
+    REQUIRE(none);
+    CHECK(none->offers.empty());
+    CHECK(none->rejected.empty());
+    CHECK(none->drift.empty());
+    CHECK(b.server.count("POST", "/api/v0/bundles/") == 1);
 }
 
 TEST_CASE("Vast.ai: absurd prices and sizes are refused or unknown, and nothing overflows") {

@@ -338,7 +338,7 @@ TEST_CASE("Vast.ai: the mark is found in every form of the environment, and a mi
         b.script([&](const Received&) {
             return plain(200, json{{"success", true},
                                    {"next_token", nullptr},
-                                   {"instances", {{{"id", 5}, {"label", nullptr}, {"extra_env", env}}}}}
+                                   {"instances", {{{"id", 5}, {"label", nullptr}, {"actual_status", nullptr}, {"extra_env", env}}}}}
                                   .dump());
         });
         const auto listing = b.provider().list();
@@ -366,9 +366,11 @@ TEST_CASE("Vast.ai: what an answer to a read or listing means") {
          plain(200, R"({"success":false,"msg":"partial","instances":[]})"), ErrorKind::malformed},
         {"an object", plain(200, R"({"instances":{}})"), ErrorKind::malformed},
         {"fewer than it says",
-         plain(200, R"({"success":true,"total_instances":3,"next_token":null,"instances":[{"id":1}]})"),
+         plain(200, R"({"success":true,"total_instances":3,"next_token":null,"instances":[{"id":1,"actual_status":null}]})"),
          ErrorKind::malformed},
-        {"an instance without an id", plain(200, R"({"instances":[{"label":"x"}]})"), ErrorKind::malformed},
+        {"an instance without an id", plain(200, R"({"instances":[{"label":"x","actual_status":"running"}]})"), ErrorKind::malformed},
+        {"an instance without a state", plain(200, R"({"instances":[{"id":1,"actual_status":"running"},{"id":2,"label":"x"}]})"),
+         ErrorKind::malformed},
         {"the same page for ever", plain(200, R"({"instances":[],"next_token":"t"})"), ErrorKind::malformed},
         {"A08 404 for a key", vast_error(404, "auth_error", "Invalid user key"), ErrorKind::auth},
         {"401", vast_error(401, "auth_error", "Invalid user key"), ErrorKind::auth},
