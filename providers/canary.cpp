@@ -181,6 +181,75 @@ void OfferCanary::look(OfferList& list) {
     if (!plausible) return;
     for (auto& [key, kind] : kinds)
         if (seen_.size() < kKindsMax || seen_.contains(key)) seen_[key] = median(kind.per_gpu);
+    for (const auto& o : list.offers) {
+        if (o.gpu_count < 1 || o.gpu_rate.micros <= 0) continue;
+        if (ranges_.size() >= kKindsMax && !ranges_.contains(o.gpu.provider_name)) continue;
+        const auto each = o.gpu_rate.micros / o.gpu_count;
+        auto& range = ranges_.try_emplace(o.gpu.provider_name, Range{.least = each, .most = each}).first->second;
+        range.least = std::min(range.least, each);
+        range.most = std::max(range.most, each);
+    }
+}
+
+std::optional<OfferCanary::Range> OfferCanary::seen(const std::string& gpu_name) const {
+    const std::lock_guard lock(mutex_);
+    const auto it = ranges_.find(gpu_name);
+    return it == ranges_.end() ? std::nullopt : std::optional(it->second);
+}
+
+RateCanary::Way RateCanary::way_of(const ProviderMachine& machine) const {
+    // A machine that stands or boots may cost nothing: that is no price.
+    if (!machine.gpu_rate || machine.gpu_rate->micros <= 0) return Way::unknown;
+    const auto rate = machine.gpu_rate->micros;
+    auto out = Way::unknown;
+    const auto compare = [&](std::int64_t least, std::int64_t most) {
+        if (rate / kJump >= std::max<std::int64_t>(most, 1))
+            out = Way::up;
+        else if (least / kJump >= rate)
+            out = Way::down;
+        else if (out == Way::unknown)
+            out = Way::same;
+    };
+    if (const auto it = seen_.find(machine.id); it != seen_.end()) compare(it->second, it->second);
+    if (machine.gpu && machine.gpu_count && *machine.gpu_count > 0)
+        if (const auto range = market_.seen(machine.gpu->provider_name))
+            compare(range->least * *machine.gpu_count, range->most * *machine.gpu_count);
+    return out;
+}
+
+void RateCanary::look(Listing& listing) {
+    const std::lock_guard lock(mutex_);
+    int same = 0;
+    int up = 0;
+    int down = 0;
+    for (const auto& machine : listing.machines) {
+        const auto way = way_of(machine);
+        same += way == Way::same ? 1 : 0;
+        up += way == Way::up ? 1 : 0;
+        down += way == Way::down ? 1 : 0;
+    }
+    const bool off = same == 0 && (up == 0) != (down == 0);
+    if (off)
+        listing.drift.push_back(
+            {.what = "price_unit",
+             .detail = fmt::format("all {} machines whose rates can be compared cost {} {} what they did or what their cards are "
+                                   "offered for",
+                                   up + down, up > 0 ? "at least" : "at most", up > 0 ? fmt::format("{} times", kJump) : fmt::format("1/{} of", kJump))});
+    std::map<ProviderMachineId, std::int64_t> now;
+    for (const auto& machine : listing.machines) {
+        if (const auto it = seen_.find(machine.id); it != seen_.end()) now.insert(*it);
+        // What is off is not learnt, what costs nothing now had a price.
+        if (!off && machine.gpu_rate && machine.gpu_rate->micros > 0) now[machine.id] = machine.gpu_rate->micros;
+    }
+    seen_ = std::move(now);
+}
+
+void RateCanary::look(ProviderMachine& machine) const {
+    const std::lock_guard lock(mutex_);
+    const auto way = way_of(machine);
+    if (way != Way::up && way != Way::down) return;
+    machine.gpu_rate.reset();
+    machine.disk_rate.reset();
 }
 
 }  // namespace gf

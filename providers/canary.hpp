@@ -5,7 +5,8 @@
 //
 //   client   count_shapes(rows, rules) (providers/json_reading.hpp) makes `Shapes`, carried in the reply
 //   mapping  read_gpu_memory for the memory of a card; RejectedOffer{.reason = kMemoryUnit} where unsettled
-//   adapter  ShapeWatch::look and OfferCanary::look at the end of `offers` and `list`
+//   adapter  ShapeWatch::look and OfferCanary::look at the end of `offers`, ShapeWatch::look and RateCanary::look
+//            at the end of `list`, RateCanary::look in `read`
 //
 // Thread-safe. What a watch remembers lives as long as the process: a unit that really changed for good, and
 // that is plausible in both readings, stops launching until somebody has looked and restarts the daemon.
@@ -91,10 +92,41 @@ class OfferCanary {
  public:
     void look(OfferList& list);
 
+    /// The range of prices of one GPU, micro-dollars per hour, that whole answers have shown for a card of this name; nothing
+    /// for one that was never offered.
+    struct Range {
+        std::int64_t least{0};
+        std::int64_t most{0};
+    };
+    [[nodiscard]] std::optional<Range> seen(const std::string& gpu_name) const;
+
  private:
-    std::mutex mutex_;  // guards seen_
+    mutable std::mutex mutex_;  // guards what follows
     std::map<std::string, std::int64_t>
         seen_;  // kind of offer -> its median price per GPU, micro-dollars per hour
+    std::map<std::string, Range> ranges_;  // by the provider's name of the card
+};
+
+/// Looks at what machines cost. A rate is off when it is fifty times or more what the same machine showed before or the dearest
+/// offer of its card that was seen, or a fiftieth or less of the former or of the cheapest offer. A market may do that to one
+/// machine, never to all.
+class RateCanary {
+ public:
+    /// `market` is asked for the prices of cards and must outlive this.
+    explicit RateCanary(const OfferCanary& market) : market_(market) {}
+    /// Appends "price_unit" to `listing.drift` when all rates that can be compared, of one machine at least, are off in one
+    /// direction. For whole listings: what is not in one is forgotten.
+    void look(Listing& listing);
+    /// A machine that was read by itself, which carries no drift: a rate that is off becomes unknown, with that of its disk. The next
+    /// listing tells which of the two it is.
+    void look(ProviderMachine& machine) const;
+
+ private:
+    enum class Way : std::uint8_t { unknown, same, up, down };
+    [[nodiscard]] Way way_of(const ProviderMachine& machine) const;  // with mutex_ held
+    const OfferCanary& market_;
+    mutable std::mutex mutex_;  // guards seen_
+    std::map<ProviderMachineId, std::int64_t> seen_;  // GPU rate that was last believed, micro-dollars per hour
 };
 
 }  // namespace gf

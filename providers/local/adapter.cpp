@@ -99,7 +99,7 @@ Result<std::vector<MachineFile>> Adapter::running() const {
 Result<OfferList> Adapter::offers(const OfferQuery& query) {
     auto machines = running();
     if (!machines) return fail(std::move(machines).error());
-    const auto hardware = probe_hardware(settings_.nvidia_smi, settings_.data_dir.string());
+    const auto hardware = probe_hardware(settings_.nvidia_smi, settings_.data_dir.string(), settings_.smi_patience);
     if (!hardware) return fail(hardware.error());
     return offers_of(*hardware, in_use(*machines), query, settings_.market, lookup_);
 }
@@ -113,6 +113,9 @@ LaunchOutcome Adapter::launch(const LaunchRequest& request) {
     if (cards.empty() && !is_cpu_offer(request.offer.id))
         return refusal(ErrorKind::refused, fmt::format("'{}' is no offer of this machine", request.offer.id));
 
+    // Before the lock: a driver in trouble takes its time, and burials must go on meanwhile.
+    const auto hardware = probe_hardware(settings_.nvidia_smi, settings_.data_dir.string(), settings_.smi_patience);
+    if (!hardware) return refusal(ErrorKind::no_capacity, hardware.error().message);
     const std::lock_guard lock(mutex_);
     const auto machines = running();
     if (!machines) return {.id = {}, .error = machines.error(), .rate = {}};
@@ -120,12 +123,11 @@ LaunchOutcome Adapter::launch(const LaunchRequest& request) {
     if (used.cpu_slots.contains(request.offer.id) ||
         std::ranges::any_of(cards, [&](const auto& uuid) { return used.gpus.contains(uuid); }))
         return refusal(ErrorKind::no_capacity, "this part of the machine has been taken meanwhile");
-    const auto hardware = probe_hardware(settings_.nvidia_smi, settings_.data_dir.string());
-    if (!hardware) return refusal(ErrorKind::no_capacity, hardware.error().message);
     for (const auto& uuid : cards) {
         const auto card = std::ranges::find(hardware->cards, uuid, &Card::uuid);
         if (card == hardware->cards.end())
-            return refusal(ErrorKind::no_capacity, fmt::format("the card {} is not there any more", uuid));
+            return refusal(ErrorKind::no_capacity, fmt::format("the card {} is not there any more{}", uuid,
+                                                               hardware->gpu_trouble.empty() ? "" : ": " + hardware->gpu_trouble));
         if (is_busy(*card))
             return refusal(ErrorKind::no_capacity, fmt::format("somebody else uses the card {} meanwhile", uuid));
     }
@@ -152,9 +154,11 @@ LaunchOutcome Adapter::launch(const LaunchRequest& request) {
                            .rate = request.offer.gpu_rate,
                            .created_ms = unix_millis(clock_.now()),
                            .process = {.boot_id = boot_id()}};
+    // A driver in trouble may be well again while the job runs.
+    const bool machine_has_gpus = !hardware->cards.empty() || !hardware->gpu_trouble.empty();
     const auto started = start_agent({.program = settings_.agent,
                                       .arguments = settings_.agent_arguments,
-                                      .environment = environment(request, cards, !hardware->cards.empty()),
+                                      .environment = environment(request, cards, machine_has_gpus),
                                       .folder = own},
                                      record_template(file));
     if (!started) {
@@ -280,7 +284,7 @@ std::vector<Finding> Adapter::check() {
     const auto add = [&](Finding::Level level, std::string what, std::string text) {
         out.push_back({.level = level, .what = std::move(what), .text = std::move(text)});
     };
-    const auto hardware = probe_hardware(settings_.nvidia_smi, settings_.data_dir.string());
+    const auto hardware = probe_hardware(settings_.nvidia_smi, settings_.data_dir.string(), settings_.smi_patience);
     if (!hardware) {
         add(failed, "offers", hardware.error().message);
     } else if (!hardware->gpu_trouble.empty()) {

@@ -20,6 +20,7 @@ struct AdapterSettings {
     std::vector<std::string> agent_arguments;
     LocalMarket market;
     std::string nvidia_smi{"nvidia-smi"};
+    Millis smi_patience{Seconds{15}};  // of each of its calls, in real time
     Millis kill_after{Seconds{15}};  // from SIGTERM to SIGKILL of the whole tree, by the given clock
 };
 

@@ -10,17 +10,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
 
 namespace gf::local {
 namespace {
 
 using Steady = std::chrono::steady_clock;
-constexpr std::chrono::seconds kSmiPatience{15};
+constexpr std::chrono::seconds kKillPatience{1};  // a killed process in a driver's call ends when that call does, or never
 constexpr std::size_t kOutputMax = 1U << 20U;
 // A CUDA context alone takes 200 to 500 MiB.
 constexpr Bytes kComputeMin{150 * kMiB};
@@ -33,9 +38,49 @@ struct Output {
     std::string text;
 };
 
-/// Runs a program with its standard output captured, killed after the patience.
-Output capture(const std::string& program, std::vector<std::string> arguments) {
+/// Killed processes that did not end: still children of ours, to be reaped when they do.
+class LeftBehind {
+ public:
+    /// Whether one of this program is still there. Reaps those that have ended.
+    bool hangs(const std::string& program) {
+        const std::lock_guard lock(mutex_);
+        std::erase_if(left_, [](const auto& entry) { return ::waitpid(entry.second, nullptr, WNOHANG) != 0; });
+        return std::ranges::any_of(left_, [&](const auto& entry) { return entry.first == program; });
+    }
+    void add(const std::string& program, pid_t pid) {
+        const std::lock_guard lock(mutex_);
+        left_.emplace(program, pid);
+    }
+
+ private:
+    std::mutex mutex_;  // guards left_
+    std::set<std::pair<std::string, pid_t>> left_;
+};
+
+LeftBehind& left_behind() {
+    static LeftBehind all;
+    return all;
+}
+
+/// Reaps the child if it ends before `until`. Never waits in the kernel: a child in a driver's call cannot be waited out.
+std::optional<int> ended(pid_t pid, Steady::time_point until) {
+    std::chrono::milliseconds pause{1};
+    for (;;) {
+        int status = 0;
+        const auto got = ::waitpid(pid, &status, WNOHANG);
+        if (got == pid) return status;
+        if (got < 0 && errno != EINTR) return 0;  // nobody's child: nothing to reap
+        if (Steady::now() >= until) return std::nullopt;
+        std::this_thread::sleep_for(pause);
+        pause = std::min(pause * 2, std::chrono::milliseconds{50});
+    }
+}
+
+/// Runs a program with its standard output captured, killed after the patience. While one that was killed before has not ended,
+/// none is started: each would hang like it.
+Output capture(const std::string& program, std::vector<std::string> arguments, Millis patience) {
     Output out;
+    if (left_behind().hangs(program)) return {.hung = true, .text = {}};
     std::array<int, 2> pipe{};
     if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return {.hung = true, .text = {}};
     posix_spawn_file_actions_t actions;
@@ -57,7 +102,7 @@ Output capture(const std::string& program, std::vector<std::string> arguments) {
         out.missing = true;
         return out;
     }
-    const auto until = Steady::now() + kSmiPatience;
+    const auto until = Steady::now() + patience;
     std::array<char, 4096> buffer{};
     for (;;) {
         const auto left =
@@ -75,11 +120,14 @@ Output capture(const std::string& program, std::vector<std::string> arguments) {
         out.text.append(buffer.data(), static_cast<std::size_t>(bytes));
     }
     ::close(pipe[0]);
-    if (out.hung) ::kill(pid, SIGKILL);
-    int status = 0;
-    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    auto status = out.hung ? std::nullopt : ended(pid, until);
+    if (!status) {
+        out.hung = true;  // it may also hang after its last word
+        ::kill(pid, SIGKILL);
+        status = ended(pid, Steady::now() + kKillPatience);
     }
-    out.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+    if (!status) left_behind().add(program, pid);
+    out.exit_code = status && WIFEXITED(*status) ? WEXITSTATUS(*status) : 128;
     return out;
 }
 
@@ -163,27 +211,39 @@ std::string parse_cuda_version(std::string_view table) {
     return std::string(rest.substr(0, rest.find_first_not_of("0123456789.")));
 }
 
-Result<Hardware> probe_hardware(const std::string& nvidia_smi, const std::string& folder) {
-    Hardware h;
-    const auto query = capture(
-        nvidia_smi, {"--query-gpu=uuid,name,memory.total,driver_version,memory.used", "--format=csv,noheader,nounits"});
-    if (query.hung)
-        return fail(ErrorKind::unavailable,
-                    fmt::format("local: {} did not answer within {} s", nvidia_smi, kSmiPatience.count()));
-    if (!query.missing && query.exit_code != 0 && query.exit_code != 127) {
+namespace {
+
+/// The cards, or why there are none. What nvidia-smi does not tell in time is not guessed: who uses a card counts as much as
+/// that it is there.
+void probe_cards(const std::string& nvidia_smi, Millis patience, Hardware& h) {
+    const auto ask = [&](std::vector<std::string> arguments) {
+        auto out = capture(nvidia_smi, std::move(arguments), patience);
+        if (out.hung) h.gpu_trouble = "nvidia-smi does not answer";
+        return out;
+    };
+    const auto query =
+        ask({"--query-gpu=uuid,name,memory.total,driver_version,memory.used", "--format=csv,noheader,nounits"});
+    if (query.hung || query.missing || query.exit_code == 127) return;
+    if (query.exit_code != 0) {
         h.gpu_trouble = fmt::format("nvidia-smi ended with {}", query.exit_code);
-    } else if (!query.missing && query.exit_code == 0) {
-        h.cards = parse_cards(query.text);
-        if (h.cards.empty())
-            h.gpu_trouble = "nvidia-smi shows no GPU";
-        else
-            h.cuda = parse_cuda_version(capture(nvidia_smi, {}).text);
-        if (!h.cards.empty())
-            read_compute_used(capture(nvidia_smi, {"--query-compute-apps=gpu_uuid,used_memory",
-                                                   "--format=csv,noheader,nounits"})
-                                  .text,
-                              h.cards);
+        return;
     }
+    h.cards = parse_cards(query.text);
+    if (h.cards.empty()) {
+        h.gpu_trouble = "nvidia-smi shows no GPU";
+        return;
+    }
+    h.cuda = parse_cuda_version(ask({}).text);
+    if (h.gpu_trouble.empty())
+        read_compute_used(ask({"--query-compute-apps=gpu_uuid,used_memory", "--format=csv,noheader,nounits"}).text, h.cards);
+    if (!h.gpu_trouble.empty()) h.cards.clear();
+}
+
+}  // namespace
+
+Result<Hardware> probe_hardware(const std::string& nvidia_smi, const std::string& folder, Millis patience) {
+    Hardware h;
+    probe_cards(nvidia_smi, patience, h);
     h.cpus = usable_cpus();
     h.memory = Bytes{static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE)};
     struct statvfs disk{};

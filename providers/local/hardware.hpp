@@ -1,5 +1,5 @@
 // What this machine has: GPUs by `nvidia-smi`, CPUs, memory and free disk. Blocking (nvidia-smi takes a
-// second, at most 15).
+// second; one that hangs is killed after the caller's patience, and left alone where even that does not end it).
 #pragma once
 #include <optional>
 #include <string>
@@ -7,6 +7,7 @@
 
 #include "model/bytes.hpp"
 #include "model/result.hpp"
+#include "model/time.hpp"
 
 namespace gf::local {
 
@@ -25,7 +26,7 @@ struct Card {
 
 struct Hardware {
     std::vector<Card> cards;
-    std::string gpu_trouble;  // why there are no cards although nvidia-smi is there; empty = none
+    std::string gpu_trouble;  // why there are no cards although nvidia-smi is there (it fails or hangs); empty = none
     std::string cuda;         // "12.8"; empty = unknown
     int cpus{0};              // that this process may use
     Bytes memory;
@@ -34,10 +35,9 @@ struct Hardware {
     std::string arch;  // "amd64", "arm64", else the kernel's word
 };
 
-/// `nvidia_smi` is a program name or path; a missing one means a machine without GPUs. Errors: `unavailable`
-/// when nvidia-smi hangs (a driver in trouble is not a machine without GPUs), `io` when the folder's disk
-/// cannot be read.
-Result<Hardware> probe_hardware(const std::string& nvidia_smi, const std::string& folder);
+/// `nvidia_smi` is a program name or path; a missing one means a machine without GPUs, one that fails or hangs a driver in
+/// trouble. Each of its three calls has `patience` and a second. Error: `io` when the folder's disk cannot be read.
+Result<Hardware> probe_hardware(const std::string& nvidia_smi, const std::string& folder, Millis patience);
 
 /// Pure: the answer of `nvidia-smi --query-gpu=uuid,name,memory.total,driver_version,memory.used
 /// --format=csv,noheader,nounits`.

@@ -170,6 +170,7 @@ Result<Listing> Adapter::list() {
     Listing listing;
     for (const auto& pod : *reply.value) listing.machines.push_back(machine_of(pod, lookup_));
     listing.drift = listing_shapes_.look(reply.shapes);
+    rate_canary_.look(listing);
     return listing;
 }
 
@@ -177,7 +178,9 @@ Result<ProviderMachine> Adapter::read(const ProviderMachineId& id) {
     const auto reply = client_.pod(id.get());
     if (reply.value) {
         proof_.note();
-        return machine_of(*reply.value, lookup_);
+        auto machine = machine_of(*reply.value, lookup_);
+        rate_canary_.look(machine);
+        return machine;
     }
     if (!says_no_such_pod(reply.answer)) {
         auto error = read_error(reply.answer, "read pod");
@@ -284,8 +287,8 @@ std::vector<Finding> Adapter::check() {
     }
 
     if (const auto billed = charges(clock_.now() - std::chrono::hours{1}, clock_.now()); !billed)
-        out.push_back(finding(warning, "scope", "the billing records cannot be read, so costs are not compared with RunPod's: " +
-                                                    billed.error().message));
+        out.push_back(finding(warning, "scope", "the billing records cannot be read (" + billed.error().message +
+                                                    "). What gpuferry counts as cost does not depend on them."));
     if (!client_.has_balance()) {
         out.push_back(finding(warning, "money", "the balance is not asked for: providers.runpod.graphql_url is empty"));
         return out;

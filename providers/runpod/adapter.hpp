@@ -58,6 +58,7 @@ class Adapter final : public Provider {
     ShapeWatch catalog_shapes_{"RunPod's GPU catalog"};
     ShapeWatch listing_shapes_{"RunPod's listing"};
     OfferCanary market_canary_;
+    RateCanary rate_canary_{market_canary_};
     std::mutex spot_mutex_;  // guards spot_pause_
     SpotPause spot_pause_;
 };

@@ -31,6 +31,8 @@ Result<OfferList> Adapter::offers(const OfferQuery& query) {
     Shapes shapes;
     int searches_left = kSearchesMax;
     const auto names = spellings_of(query.demands.gpus, lookup_);
+    // None of the wanted cards is to be had there. A search among all would bring 64 rows that nobody can use.
+    if (names.empty() && !query.demands.gpus.empty()) return out;
     for (const int count : std::set<int>(query.gpu_counts.begin(), query.gpu_counts.end())) {
         if (count < 1) continue;
         if (query.on_demand)
@@ -119,6 +121,7 @@ Result<Listing> Adapter::list() {
     Listing listing;
     for (const auto& instance : *reply.value) listing.machines.push_back(machine_of(instance, lookup_));
     listing.drift = listing_shapes_.look(reply.shapes);
+    rate_canary_.look(listing);
     return listing;
 }
 
@@ -126,7 +129,9 @@ Result<ProviderMachine> Adapter::read(const ProviderMachineId& id) {
     const auto reply = client_.show(id.get());
     if (reply.value && reply.value->instance) {
         proof_.note();
-        return machine_of(*reply.value->instance, lookup_);
+        auto machine = machine_of(*reply.value->instance, lookup_);
+        rate_canary_.look(machine);
+        return machine;
     }
     // An unknown or destroyed id is 200 with null. So may be what a wrong key gets, so it counts beside a
     // proof only.
@@ -237,8 +242,8 @@ std::vector<Finding> Adapter::check() {
     const auto now = clock_.now();
     if (const auto billed = charges(now - std::chrono::hours{1}, now); !billed)
         add_finding(warning, "scope",
-                    is_auth(billed) ? std::string("the key may not read charges (billing_read), so costs are not compared with "
-                                                  "Vast.ai's")
+                    is_auth(billed) ? std::string("the key may not read charges (billing_read). What gpuferry counts as cost does not "
+                                                  "depend on them")
                                     : "the charges cannot be read: " + billed.error().message);
     // Whoever does not answer such a proposal loses the machine when its contract ends.
     if (const auto increases = client_.price_increases(); increases.value && !increases.value->empty())

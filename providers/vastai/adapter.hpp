@@ -53,6 +53,7 @@ class Adapter final : public Provider {
     ShapeWatch offer_shapes_{"Vast.ai's offers"};
     ShapeWatch listing_shapes_{"Vast.ai's listing"};
     OfferCanary market_canary_;
+    RateCanary rate_canary_{market_canary_};
 };
 
 }  // namespace gf::vastai

@@ -228,3 +228,77 @@ TEST_CASE("memory that nobody can settle is drift when half of the market has it
     list.rejected.insert(list.rejected.end(), {odd, odd});
     CHECK(seen(canary, list) == std::vector<std::string>{"memory_unit"});
 }
+
+TEST_CASE("cents for dollars are told from what machines cost") {
+    const auto machine = [](const std::string& id, double dollars_per_hour, const std::string& gpu = {}, int count = 1) {
+        ProviderMachine m;
+        m.id = ProviderMachineId{id};
+        m.gpu_rate = UsdPerHour{static_cast<std::int64_t>(dollars_per_hour * 1e6 + 0.5)};
+        m.disk_rate = UsdPerHour{1'000};
+        m.gpu_count = count;
+        if (!gpu.empty()) m.gpu = GpuIdentity{.canonical = {}, .provider_name = gpu, .memory = {}};
+        return m;
+    };
+    const auto told = [](RateCanary& canary, std::vector<ProviderMachine> machines) {
+        Listing listing{.machines = std::move(machines)};
+        canary.look(listing);
+        return words(listing.drift);
+    };
+    using Words = std::vector<std::string>;
+    const Words none;
+    const Words off{"price_unit"};
+    OfferCanary market_canary;
+
+    SUBCASE("by what the same machines showed before") {
+        RateCanary canary(market_canary);
+        CHECK(told(canary, {machine("a", 0.69), machine("b", 2.0)}) == none);
+        CHECK(told(canary, {machine("a", 69), machine("b", 200)}) == off);
+        CHECK(told(canary, {machine("a", 69), machine("b", 200)}) == off);  // what is off is not learnt
+        CHECK(told(canary, {machine("a", 0.0069), machine("b", 0.02)}) == off);
+        CHECK(told(canary, {machine("a", 69), machine("b", 2.0)}) == none);  // one alone is a price that somebody changed
+        CHECK(told(canary, {machine("a", 0.69), machine("b", 200)}) == none);
+        CHECK(told(canary, {machine("a", 69), machine("b", 2.0)}) == none);  // one up, one down
+        CHECK(told(canary, {machine("a", 69 * 49.0), machine("b", 2.0 * 49)}) == none);
+    }
+    SUBCASE("what costs nothing, is not told or is new says nothing") {
+        RateCanary canary(market_canary);
+        CHECK(told(canary, {machine("a", 0.69), machine("b", 2.0)}) == none);
+        auto untold = machine("b", 0);
+        untold.gpu_rate.reset();
+        CHECK(told(canary, {machine("a", 0), untold}) == none);
+        CHECK(told(canary, {machine("a", 69), machine("new", 0.5), untold}) == off);
+        CHECK(told(canary, {machine("a", 0), machine("b", 200)}) == off);  // what it was is still known
+        CHECK(told(canary, {}) == none);
+        CHECK(told(canary, {machine("a", 69)}) == none);  // a machine that was gone is another one
+    }
+    SUBCASE("by what their cards are offered for") {
+        RateCanary canary(market_canary);
+        CHECK(told(canary, {machine("a", 69, "RTX 4090")}) == none);  // no market yet
+        CHECK(seen(market_canary, market(1)).empty());
+        CHECK(told(canary, {machine("a", 69, "RTX 4090")}) == off);
+        CHECK(told(canary, {machine("b", 138, "RTX 4090", 2), machine("c", 279, "H100")}) == off);
+        CHECK(told(canary, {machine("b", 1.38, "RTX 4090", 2), machine("c", 279, "H100")}) == none);
+        CHECK(told(canary, {machine("d", 0.0069, "RTX 4090")}) == off);
+        CHECK(told(canary, {machine("e", 69, "a card that is not offered")}) == none);
+        CHECK(told(canary, {machine("f", 34.4, "RTX 4090")}) == none);
+        CHECK(told(canary, {machine("g", 34.5, "RTX 4090")}) == off);
+        // A market in cents is not learnt, so it does not vouch for machines in cents.
+        CHECK(seen(market_canary, market(100)) == off);
+        CHECK(told(canary, {machine("h", 69, "RTX 4090")}) == off);
+    }
+    SUBCASE("a machine read by itself keeps its rates only where they are not off") {
+        RateCanary canary(market_canary);
+        CHECK(told(canary, {machine("a", 0.69)}) == none);
+        auto good = machine("a", 0.8);
+        canary.look(good);
+        CHECK(good.gpu_rate == UsdPerHour{800'000});
+        auto cents = machine("a", 69);
+        canary.look(cents);
+        CHECK(!cents.gpu_rate);
+        CHECK(!cents.disk_rate);
+        auto stopped = machine("a", 0);
+        canary.look(stopped);
+        CHECK(stopped.gpu_rate == UsdPerHour{0});
+        CHECK(stopped.disk_rate == UsdPerHour{1'000});
+    }
+}

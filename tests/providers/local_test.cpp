@@ -2,10 +2,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <fstream>
 #include <iterator>
@@ -511,6 +514,101 @@ TEST_CASE("local: a driver in trouble is not a machine without GPUs") {
     CHECK(list->offers.size() == 1);
     REQUIRE(list->rejected.size() == 1);
     CHECK(list->rejected[0].reason == "driver_trouble");
+}
+
+namespace {
+
+/// nvidia-smi that notes its pid in `file` and then says no more; with `lines` it says those first, and hangs at its end.
+std::string hanging(const fs::path& file, const std::string& lines = {}) {
+    return "#!/bin/sh\necho $$ > " + file.string() + "\n" + (lines.empty() ? "" : "cat <<'X'\n" + lines + "X\nexec 1>&-\n") +
+           "exec sleep 1000\n";
+}
+
+/// The pid that it has noted; 0 where it was killed before.
+pid_t noted(const fs::path& file) {
+    std::ifstream in(file);
+    pid_t pid = 0;
+    return in >> pid ? pid : 0;
+}
+
+/// An adapter like the bench's that does not wait long.
+std::unique_ptr<local::Adapter> impatient(LocalBench& b, const std::string& nvidia_smi) {
+    auto settings = b.settings;
+    settings.nvidia_smi = b.folder.program("hanging-smi", nvidia_smi).string();
+    settings.smi_patience = Millis{500};
+    return std::make_unique<local::Adapter>(settings, b.hand, gf::test::plain_lookup());
+}
+
+}  // namespace
+
+TEST_CASE("local: a driver that hangs costs the cards and nothing else") {
+    const std::string one = "GPU-a, NVIDIA GeForce RTX 3090, 24576, 580.1, 4\n";
+    for (const bool at_its_end : {false, true}) {
+        CAPTURE(at_its_end);
+        LocalBench b;
+        const auto note = b.folder.path() / "smi-pid";
+        const auto adapter = impatient(b, hanging(note, at_its_end ? one : ""));
+        const auto list = adapter->offers({.gpu_counts = {1}});
+        REQUIRE(list);
+        REQUIRE(list->offers.size() == 1);
+        CHECK(list->offers[0].gpu_count == 0);
+        CHECK(reason(*list, "gpu") == "driver_trouble");
+        if (const auto pid = noted(note); pid > 0) CHECK(::kill(pid, 0) != 0);  // killed and reaped
+        auto card = launch_request(list->offers[0], 1);
+        card.offer.id = "gpu/GPU-a";
+        const auto refused = adapter->launch(card);
+        REQUIRE(refused.error);
+        CHECK(refused.error->kind == ErrorKind::no_capacity);
+        const auto out = adapter->launch(launch_request(list->offers[0], 2));
+        REQUIRE(!out.error);
+        // The cards are hidden from the job, for the driver may come back while it runs.
+        CHECK(environment_of(b, agent_of(b, out.id)).find(std::string("CUDA_VISIBLE_DEVICES=") + '\0') != std::string::npos);
+    }
+}
+
+TEST_CASE("local: what cannot even be killed is left alone until it has ended") {
+    LocalBench b;
+    const auto note = b.folder.path() / "smi-pid";
+    const auto adapter = impatient(b, hanging(note));
+    // Whom another process traces is not ours to reap when it is dead, which is what a process in a driver's call looks like.
+    std::array<int, 2> word{};
+    REQUIRE(::pipe(word.data()) == 0);
+    const pid_t tracer = ::fork();
+    if (tracer == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (int i = 0; i < 10'000 && noted(note) == 0; ++i) ::usleep(1000);
+        const auto pid = noted(note);
+        const char traced = pid > 0 && ::ptrace(PTRACE_SEIZE, pid, nullptr, nullptr) == 0 ? 'y' : 'n';
+        static_cast<void>(::write(word[1], &traced, 1));
+        for (;;) ::pause();
+    }
+    const auto list = adapter->offers({.gpu_counts = {1}});
+    char traced = 'n';
+    REQUIRE(::read(word[0], &traced, 1) == 1);
+    const auto pid = noted(note);
+    REQUIRE(list);
+    CHECK(list->offers.size() == 1);
+    CHECK(reason(*list, "gpu") == "driver_trouble");
+    if (traced == 'y') {
+        CHECK(::kill(pid, 0) == 0);
+        fs::remove(note);
+        const auto again = adapter->offers({.gpu_counts = {1}});  // starts no second one
+        REQUIRE(again);
+        CHECK(reason(*again, "gpu") == "driver_trouble");
+        CHECK(!fs::exists(note));
+    } else {
+        MESSAGE("nobody could trace the process in time: only the plain kill was tried");
+    }
+    ::kill(tracer, SIGKILL);
+    REQUIRE(::waitpid(tracer, nullptr, 0) == tracer);
+    ::close(word[0]);
+    ::close(word[1]);
+    static_cast<void>(b.folder.program("hanging-smi", kTwoCards));
+    CHECK(comes(b, [&] {
+        const auto healed = adapter->offers({.gpu_counts = {1}});
+        return healed && ids(*healed, 1).size() == 2;
+    }));
+    CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
 }
 
 TEST_CASE("nvidia-smi's lines are read as they are") {

@@ -547,3 +547,38 @@ TEST_CASE(
     REQUIRE(odd->drift.size() == 1);
     CHECK(odd->drift[0].what == "type_changed");
 }
+
+TEST_CASE("RunPod: rates in another unit are drift of the listing, and unknown where a pod is read by itself") {
+    RunpodBench b;
+    for (int i = 0; i < 2; ++i) b.world.add(fmt::format("pod {}", i), json::object());
+    const auto cents = [&](const Received& r) {
+        auto answer = b.world.answer(r);
+        auto body = json::parse(answer.body);
+        if (body.contains("cost")) body["cost"] = body["cost"].get<double>() * 100;
+        if (body.contains("pods"))
+            for (auto& pod : body["pods"]) pod["cost"] = pod["cost"].get<double>() * 100;
+        answer.body = body.dump();
+        return answer;
+    };
+    SUBCASE("of what they were") {
+        const auto whole = b.provider().list();
+        REQUIRE(whole);
+        CHECK(whole->drift.empty());
+    }
+    SUBCASE("of what the catalog says") { REQUIRE(b.provider().offers({.gpu_counts = {1}})); }
+    b.script(cents);
+    const auto off = b.provider().list();
+    REQUIRE(off);
+    REQUIRE(off->machines.size() == 2);
+    REQUIRE(off->drift.size() == 1);
+    CHECK(off->drift[0].what == "price_unit");
+    const auto id = off->machines.front().id;
+    const auto one = b.provider().read(id);
+    REQUIRE(one);
+    CHECK(!one->gpu_rate);
+    b.script([&](const Received& r) { return b.world.answer(r); });
+    const auto healed = b.provider().list();
+    REQUIRE(healed);
+    CHECK(healed->drift.empty());
+    CHECK(b.provider().read(id)->gpu_rate == UsdPerHour{690'000});
+}

@@ -303,6 +303,99 @@ TEST_CASE(
     CHECK(drift_of([](json&) {}).empty());
 }
 
+TEST_CASE("Vast.ai: rates in another unit are drift of the listing, and unknown where an instance is read by itself") {
+    VastBench b;
+    for (int i = 0; i < 2; ++i) b.world.add("x", json::object());
+    const auto id = ProviderMachineId{std::to_string(b.world.all().begin()->first)};
+    b.pass(Seconds{30});  // they run
+    const auto cents = [&](const Received& r) {
+        auto answer = b.world.answer(r);
+        auto body = json::parse(answer.body);
+        const auto change = [](json& instance) {
+            for (const char* key : {"dph_base", "dph_total"}) instance[key] = instance[key].get<double>() * 100;
+        };
+        if (body.contains("instances") && body["instances"].is_object()) change(body["instances"]);
+        if (body.contains("instances") && body["instances"].is_array())
+            for (auto& instance : body["instances"]) change(instance);
+        answer.body = body.dump();
+        return answer;
+    };
+    SUBCASE("of what they were") {
+        const auto whole = b.provider().list();
+        REQUIRE(whole);
+        CHECK(whole->drift.empty());
+    }
+    SUBCASE("of what is offered") { REQUIRE(b.provider().offers({.gpu_counts = {1}, .spot = false})); }
+    b.script(cents);
+    const auto off = b.provider().list();
+    REQUIRE(off);
+    CHECK(off->machines.size() == 2);
+    REQUIRE(off->drift.size() == 1);
+    CHECK(off->drift[0].what == "price_unit");
+    const auto one = b.provider().read(id);
+    REQUIRE(one);
+    CHECK(!one->gpu_rate);
+    b.script([&](const Received& r) { return b.world.answer(r); });
+    const auto healed = b.provider().list();
+    REQUIRE(healed);
+    CHECK(healed->drift.empty());
+    CHECK(b.provider().read(id)->gpu_rate == UsdPerHour{370'000});
+}
+
+TEST_CASE("Vast.ai: a state that is not told is no state, one that is null is") {
+    const auto machine = [](const json& instance) {
+        VastBench b;
+        b.script([&](const Received&) { return plain(200, json{{"instances", instance}}.dump()); });
+        return b.provider().read(ProviderMachineId{"5"});
+    };
+    const auto silent = machine({{"id", 5}, {"label", "x"}, {"actual_status", nullptr}});
+    REQUIRE(silent);
+    CHECK(silent->presence == Presence::booting);
+    const auto renamed = machine({{"id", 5}, {"label", "x"}, {"actual_state", "running"}});
+    REQUIRE(!renamed);
+    CHECK(renamed.error().kind == ErrorKind::malformed);
+    CHECK(renamed.error().message.find("actual_status") != std::string::npos);
+}
+
+TEST_CASE("Vast.ai: a day's quota of searches that is used up is not asked for again in seconds") {
+    const auto now = unix_millis(gf::test::kStart) / 1000;
+    const struct {
+        const char* what;
+        std::vector<HttpHeader> headers;
+        Millis wait;
+    } rows[] = {
+        {"told", {{"X-RateLimit-Reset", std::to_string(now + 1800)}}, std::chrono::minutes{30}},
+        {"far away", {{"X-RateLimit-Reset", std::to_string(now + 80'000)}}, std::chrono::hours{1}},
+        {"another clock's past", {{"X-RateLimit-Reset", "1"}}, std::chrono::minutes{1}},
+        {"no figure", {{"X-RateLimit-Reset", "tomorrow"}}, std::chrono::hours{1}},
+        {"not told", {}, std::chrono::hours{1}},
+    };
+    for (const auto& row : rows) {
+        CAPTURE(row.what);
+        VastBench b;
+        auto quota = vast_error(429, "search_quota_exceeded", "Daily search quota exceeded");
+        quota.headers = row.headers;
+        b.script([&](const Received& r) { return r.path() == "/api/v0/bundles/" ? quota : b.world.answer(r); });
+        const auto first = b.provider().offers({.gpu_counts = {1}, .spot = false});
+        REQUIRE(!first);
+        CHECK(first.error().kind == ErrorKind::rate_limited);
+        REQUIRE(first.error().retry_after);
+        CHECK(*first.error().retry_after <= row.wait);
+        CHECK(*first.error().retry_after > row.wait - Seconds{5});
+        b.pass(Seconds{50});  // no other 429 holds for longer
+        const auto again = b.provider().offers({.gpu_counts = {1}, .spot = false});
+        REQUIRE(b.provider().list());  // what else there is goes on
+        if (row.wait > std::chrono::minutes{1}) {
+            REQUIRE(!again);
+            CHECK(again.error().kind == ErrorKind::rate_limited);
+            CHECK(b.server.count("POST", "/api/v0/bundles/") == 1);
+        }
+        b.script([&](const Received& r) { return b.world.answer(r); });
+        b.pass(row.wait);
+        CHECK(b.provider().offers({.gpu_counts = {1}, .spot = false}));
+    }
+}
+
 TEST_CASE("Vast.ai: a listing whose end is not told is no listing") {
     const auto listing = [](int rows, const json& more) {
         json instances = json::array();
