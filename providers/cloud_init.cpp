@@ -57,7 +57,10 @@ fi
 )sh";
 
 // The unit goes on when the kernel kills a process of the job for memory (else systemd ends it all), and
-// takes no limit of the system's. An older systemd-run may not know a property.
+// takes no limit of the system's. It is a file that is enabled, since cloud-init runs us once per instance and a machine
+// that boots again wants its agent back. An older systemd ignores a setting that it does not know. The start does not wait
+// for what it is ordered after: cloud-init is part of the same boot. Where no unit can be written or enabled (a read-only
+// /etc) a transient one does for this boot; a file that was left would stand in its way.
 constexpr std::string_view kRun = R"sh(w "$D/run" 700 <<'END'
 #!/bin/sh
 D=${0%/*}
@@ -70,8 +73,31 @@ echo $$ >"$D/pid"
 exec /bin/sh "$D/start"
 END
 u=gpuferry-machine
-if [ -d "$R/run/systemd/system" ] && command -v systemd-run >/dev/null 2>&1; then
-    systemctl is-active --quiet $u ||
+if [ -d "$R/run/systemd/system" ] && systemctl is-active --quiet $u; then
+    : # nothing to do, and a reload can take the GPUs from running containers
+elif [ -d "$R/run/systemd/system" ] && command -v systemd-run >/dev/null 2>&1; then
+    f=$R/etc/systemd/system/$u.service
+    mkdir -p "$R/etc/systemd/system"
+    w "$f" 644 <<'END'
+[Unit]
+Description=gpuferry machine
+Wants=network-online.target
+After=network-online.target docker.service
+[Service]
+ExecStart=/bin/sh /etc/gpuferry/run
+OOMPolicy=continue
+TasksMax=infinity
+LimitNOFILE=1048576
+LimitMEMLOCK=infinity
+[Install]
+WantedBy=multi-user.target
+END
+    if ! { [ -s "$f" ] && systemctl daemon-reload && systemctl --quiet enable $u.service; }; then
+        rm -f "$f"
+        systemctl daemon-reload
+        f=
+    fi
+    { [ -n "$f" ] && systemctl start --no-block $u; } ||
         systemd-run --quiet --collect --unit=$u --property=OOMPolicy=continue --property=TasksMax=infinity --property=LimitNOFILE=1048576 --property=LimitMEMLOCK=infinity /bin/sh "$D/run" ||
         systemd-run --unit=$u /bin/sh "$D/run"
 elif ! { [ -s "$D/pid" ] && kill -0 "$(cat "$D/pid")" 2>/dev/null; }; then

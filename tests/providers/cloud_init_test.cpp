@@ -77,8 +77,18 @@ struct Machine {
         };
         recording("sshd", "exit 0\n");
         recording("service", "exit 0\n");
-        // A unit is active once it was started.
-        recording("systemctl", "[ \"$1\" != is-active ] || [ -e \"$GPUFERRY_ROOT/unit\" ]\n");
+        // A unit is active once it was started; one that is started must be there, and runs what its file says.
+        recording("systemctl", R"sh(d=$GPUFERRY_ROOT/etc/systemd/system
+[ "$1" != --quiet ] || shift
+case "$1" in
+is-active) [ -e "$GPUFERRY_ROOT/unit" ];;
+enable) [ -s "$d/$2" ] && mkdir -p "$d/multi-user.target.wants" && ln -sf "../$2" "$d/multi-user.target.wants/$2";;
+start)
+    what=$(sed -n 's|^ExecStart=/bin/sh ||p' "$d/$3.service") && [ -n "$what" ] || exit 5
+    : >"$GPUFERRY_ROOT/unit"
+    /bin/sh "$GPUFERRY_ROOT$what" </dev/null >/dev/null 2>&1 &;;
+esac
+)sh");
         recording("systemd-run",
                   ": >\"$GPUFERRY_ROOT/unit\"\nwhile [ \"$1\" != /bin/sh ]; do shift; done\n\"$@\" "
                   "</dev/null >/dev/null 2>&1 &\n");
@@ -166,7 +176,8 @@ TEST_CASE("the start hook gives sshd our host key, lets our key in, and runs the
             CHECK(count(m.calls(), "sshd -t") == 1);
             CHECK(count(m.calls(), "systemctl restart ssh") == 1);
             CHECK(m.seen() == fmt::format("{}|{}|/root|/|", r.tag.get(), r.env.at("GPUFERRY_ENROL")));
-            CHECK(count(m.calls(), "systemd-run ") == (systemd ? 1 : 0));
+            CHECK(count(m.calls(), "systemctl start --no-block gpuferry-machine") == (systemd ? 1 : 0));
+            CHECK(m.calls().find("systemd-run") == std::string::npos);
             CHECK(mode(m.root() / "etc/gpuferry") == 0700);
             CHECK(mode(m.root() / "etc/gpuferry/machine.env") == 0600);
             CHECK(m.calls().find("second line") == std::string::npos);  // no argument of any program
@@ -205,7 +216,41 @@ TEST_CASE("the start hook run twice changes nothing and starts nothing again") {
             CHECK(read(m.root() / "root/.ssh/authorized_keys") == kClientPublic + "\n");
             CHECK(read(m.root() / "etc/ssh/ssh_host_ed25519_key") == kPem);
             CHECK(count(read(m.root() / "started"), "\n") == 1);
+            CHECK(count(m.calls(), "daemon-reload") == (systemd ? 1 : 0));
         }
+}
+
+TEST_CASE("a machine that boots again starts its agent again, without cloud-init") {
+    Machine m("dash", true);
+    const auto r = request();
+    REQUIRE(m.boot(cloud_init_script(r, {.login = "ubuntu"})) == 0);
+    REQUIRE(!m.seen().empty());
+    const auto unit = m.root() / "etc/systemd/system/gpuferry-machine.service";
+    const auto text = read(unit);
+    for (const auto* line : {"ExecStart=/bin/sh /etc/gpuferry/run", "OOMPolicy=continue", "TasksMax=infinity",
+                             "LimitNOFILE=1048576", "LimitMEMLOCK=infinity", "WantedBy=multi-user.target"})
+        CHECK(text.find(fmt::format("\n{}\n", line)) != std::string::npos);
+    CHECK(mode(unit) == 0644);
+    CHECK(text.find("GPUFERRY") == std::string::npos);  // what is secret stays in the file that root alone reads
+    CHECK(mode(m.root() / "etc/gpuferry/machine.env") == 0600);
+    CHECK(mode(m.root() / "etc/gpuferry/run") == 0700);
+    REQUIRE(fs::equivalent(m.root() / "etc/systemd/system/multi-user.target.wants/gpuferry-machine.service", unit));
+    // What systemd does at the next boot with what is enabled.
+    fs::remove(m.root() / "unit");
+    fs::remove(m.root() / "seen");
+    REQUIRE(m.boot("#!/bin/sh\nexec systemctl start --no-block gpuferry-machine\n") == 0);
+    CHECK(m.seen() == fmt::format("{}|{}|/root|/|", r.tag.get(), r.env.at("GPUFERRY_ENROL")));
+    CHECK(count(read(m.root() / "started"), "\n") == 2);
+}
+
+TEST_CASE("where no unit can be enabled, a transient one runs the machine for this boot") {
+    Machine m("dash", true);
+    m.program("systemctl", "#!/bin/sh\necho \"systemctl $*\" >>\"$GPUFERRY_ROOT/calls\"\ncase \"$*\" in *enable*|is-active*) exit 1;; esac\n");
+    REQUIRE(m.boot(cloud_init_script(request(), {})) == 0);
+    CHECK(!m.seen().empty());
+    CHECK(count(m.calls(), "systemd-run ") == 1);
+    CHECK(m.calls().find("systemctl start") == std::string::npos);
+    CHECK(!fs::exists(m.root() / "etc/systemd/system/gpuferry-machine.service"));  // it would be in the way
 }
 
 TEST_CASE("an sshd without an include gets the host key at the top of its own file, once") {
@@ -230,6 +275,7 @@ TEST_CASE(
 
 TEST_CASE("a systemd-run that does not know a property is asked again without") {
     Machine m("dash", true);
+    m.program("systemctl", "#!/bin/sh\ncase \"$*\" in *enable*|is-active*) exit 1;; esac\n");
     m.program(
         "systemd-run",
         "#!/bin/sh\ncase \"$*\" in *OOMPolicy*) exit 1;; esac\nwhile [ \"$1\" != /bin/sh ]; do shift; done\n"
@@ -259,6 +305,7 @@ TEST_CASE("without a start script the start hook only opens the way for ssh") {
     CHECK(read(m.root() / "home/ubuntu/.ssh/authorized_keys") == kClientPublic + "\n");
     CHECK(!fs::exists(m.root() / "etc/gpuferry"));
     CHECK(m.calls().find("systemd-run") == std::string::npos);
+    CHECK(!fs::exists(m.root() / "etc/systemd"));
 }
 
 TEST_CASE("a key to throw away is a key that ssh knows, and another each time") {
