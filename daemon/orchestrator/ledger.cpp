@@ -8,6 +8,8 @@
 namespace gf {
 namespace {
 
+std::int64_t gb(Bytes disk) { return (disk.count + kGB - 1) / kGB; }
+
 UsdPerHour rate_of(const LiveMachine& machine) {
     return machine.ledger ? machine.ledger->gpu_rate + machine.ledger->disk_rate : machine.row.offer.gpu_rate;
 }
@@ -25,18 +27,23 @@ void Step::open_ledger(LiveMachine& machine, Instant from, UsdPerHour gpu, UsdPe
         machine.ledger->rate_known == known)
         return;
     int number = 1;
+    JobId job = machine.row.job;
+    std::string project;
     if (machine.ledger) {
+        // Whom it is billed to changes by `bill_to` alone: an idle machine keeps the job that it last ran.
+        job = machine.ledger->job;
+        project = machine.ledger->project;
         // The instant of a change is the observation's; it never lies before the interval that it ends.
         from = std::max(from, machine.ledger->from);
         machine.ledger->until = from;
         out_.rows.push_back(PutLedger{*machine.ledger});
         number = machine.ledger->number + 1;
     }
-    machine.ledger = LedgerRecord{.machine = machine.row.id, .number = number, .job = machine.row.job,
-                                  .project = {}, .provider = machine.row.provider, .from = from, .until = {},
+    machine.ledger = LedgerRecord{.machine = machine.row.id, .number = number, .job = job,
+                                  .project = project, .provider = machine.row.provider, .from = from, .until = {},
                                   .gpu_rate = gpu, .disk_rate = disk, .rate_known = known};
-    if (const LiveTask* task = task_of(machine))
-        if (const LiveJob* job = job_of(*task)) machine.ledger->project = job->row.project;
+    if (const LiveTask* task = project.empty() ? task_of(machine) : nullptr)
+        if (const LiveJob* of = job_of(*task)) machine.ledger->project = of->row.project;
     if (machine.ledger->project.empty() && machine.reservation) machine.ledger->project = machine.reservation->project;
     out_.rows.push_back(PutLedger{*machine.ledger});
     if (gpu.micros > 0 && !machine.billed_from) machine.billed_from = from;
@@ -88,6 +95,19 @@ void Step::free_boot_unseen(LiveMachine& machine) {
         open_ledger(machine, last, machine.ledger->gpu_rate, machine.ledger->disk_rate, false);
 }
 
+void Step::bill_to(LiveMachine& machine, const JobId& job, const std::string& project) {
+    if (!machine.ledger) return;
+    const LedgerRecord open = *machine.ledger;
+    const Instant at = std::max(now_, open.from);
+    close_ledger(machine, at);
+    machine.ledger = open;
+    machine.ledger->number += 1;
+    machine.ledger->from = at;
+    machine.ledger->job = job;
+    machine.ledger->project = project;
+    out_.rows.push_back(PutLedger{*machine.ledger});
+}
+
 void Step::close_ledger(LiveMachine& machine, Instant at) {
     if (!machine.ledger) return;
     machine.ledger->until = std::max(at, machine.ledger->from);
@@ -103,9 +123,20 @@ void Step::end_ledger(LiveMachine& machine, Instant at) {
     close_ledger(machine, at);
 }
 
+UsdPerHour Step::rate_held(const LiveMachine& machine) {
+    const MachineRecord& row = machine.row;
+    UsdPerHour gpu = std::max(row.offer.gpu_rate, row.bid.value_or(UsdPerHour{}));
+    UsdPerHour disk = disk_rate(row.offer, gb(row.disk));
+    if (machine.ledger) {
+        gpu = std::max(gpu, machine.ledger->gpu_rate);
+        disk = std::max(disk, machine.ledger->disk_rate);
+    }
+    return gpu + disk;
+}
+
 void Step::reserve(LiveMachine& machine, const JobSpec& spec, const LiveTask& task) {
     const Offer& offer = machine.row.offer;
-    const UsdPerHour rate = offer.gpu_rate + disk_rate(offer, disk_gb(spec));
+    const UsdPerHour rate = rate_held(machine);
     Millis permitted = w_.settings.reservation;
     if (spec.limits.duration) permitted = std::max(Millis{0}, *spec.limits.duration - task.row.ran);
     machine.reservation = ReservationRecord{.machine = machine.row.id, .job = machine.row.job,

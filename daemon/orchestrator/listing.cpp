@@ -2,6 +2,7 @@
 // evidence when the listing is trusted (complete, begun after the call in question ended, holding every machine that a
 // read by id shows alive), and even then only for a machine whose id was never told (DESIGN 6.1).
 #include <algorithm>
+#include <utility>
 
 #include "daemon/orchestrator/step.hpp"
 
@@ -36,11 +37,16 @@ LiveMachine* Step::live_match(const ProviderMachine& seen, const ProviderName& f
 void Step::listing_failed(LiveProvider& from, const Error& error) {
     from.listing_failures += 1;
     from.listing_next = now_ + std::max({backoff(from.listing_failures), error.retry_after.value_or(Millis{0})});
-    // Being asked to slow down says nothing about the machines. Everything else means that we cannot see them, and what
-    // cannot be seen must not be added to.
-    if (error.kind == ErrorKind::rate_limited) return;
+    // Being asked to slow down says nothing about the machines, once or twice. Everything else, and nothing but that for long,
+    // means that we cannot see them, and what cannot be seen must not be added to.
+    if (error.kind == ErrorKind::rate_limited) {
+        constexpr int kSlowDownsMost = 5;
+        constexpr int kSweepsMost = 10;
+        const bool old = from.listing_at && now_ - std::max(*from.listing_at, w_.observations_from) > kSweepsMost * w_.settings.sweep;
+        if (from.listing_failures < kSlowDownsMost && !old) return;
+    }
     from.listing_error = error.kind == ErrorKind::unavailable ? "listing_unavailable" : std::string(text(error.kind));
-    const bool told_at_once = error.kind != ErrorKind::unavailable;
+    const bool told_at_once = error.kind != ErrorKind::unavailable;  // or has gone on for long
     if (told_at_once || from.listing_failures >= 3)
         alert("provider_degraded", "warning", "listing_failed/" + from.name.get(),
               from.name.get() + ": the list of machines is unknown (" + error.message +
@@ -256,10 +262,10 @@ void Step::on(const ListingSeen& e, const StoredRows& rows) {
     take_drift(*from, from->listing_drift, e.result->drift, true);
     // What an answer of an odd shape leaves out proves nothing; what it shows is there.
     const bool trusted = compare_listing(*from, e, alone) && !drifted;
-    if (trusted && from->not_trusted) {
-        from->not_trusted = false;
+    if (trusted) {
+        // The alert may be an earlier process's, whose doubt is not known any more.
         clear_alert("listing/" + from->name.get());
-        w_.queue_dirty = true;
+        if (std::exchange(from->not_trusted, false)) w_.queue_dirty = true;
     }
     std::set<MachineId> seen_rows;
     for (const ProviderMachine& told : e.result->machines) {

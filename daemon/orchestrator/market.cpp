@@ -126,11 +126,12 @@ void Step::on(const BalanceSeen& e, const StoredRows&) {
 void Step::drive_provider(LiveProvider& p) {
     // A call that was never answered (a dead worker) is asked again after a long while.
     constexpr Millis kCallLost = Seconds{600};
-    if (!p.pause_reason.empty() && now_ >= p.pause_until) {
-        clear_alert("provider/" + p.name.get() + "/" + p.pause_reason);
-        p.pause_reason.clear();
+    std::erase_if(p.pauses, [&](const auto& pause) {
+        if (now_ < pause.second) return false;
+        clear_alert("provider/" + p.name.get() + "/" + pause.first);
         w_.queue_dirty = true;
-    }
+        return true;
+    });
     bool waits = w_.queued_jobs > 0;
     bool machines_here = false;
     for (const auto& [id, task] : w_.tasks) {

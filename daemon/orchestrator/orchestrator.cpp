@@ -124,7 +124,7 @@ PublicView Orchestrator::view(Instant now) const {
         }
         if (!p.offers_error.empty()) view.health = "degraded", view.reason = p.offers_error;
         if (!p.listing_error.empty()) view.health = "degraded", view.reason = p.listing_error;
-        if (!p.pause_reason.empty() && now < p.pause_until) view.health = "launch_paused", view.reason = p.pause_reason;
+        if (auto reason = p.paused(now); !reason.empty()) view.health = "launch_paused", view.reason = std::move(reason);
         if (breaker_state(p.breaker, now) != BreakerState::closed) view.health = "launch_paused", view.reason = "creates_failing";
         for (const auto* list : {&p.offers_drift, &p.listing_drift}) view.drift.insert(view.drift.end(), list->begin(), list->end());
         if (!view.drift.empty()) view.health = "launch_paused", view.reason = "drift";

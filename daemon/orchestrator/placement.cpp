@@ -121,7 +121,7 @@ ChoiceWorld choice_world(const World& world, Instant now, bool local_allowed) {
     out.machines_max = world.settings.machines_max;
     out.local_allowed = local_allowed;
     for (const auto& [name, p] : world.providers) {
-        if (!p.pause_reason.empty() && now < p.pause_until) out.paused_providers[name] = p.pause_reason;
+        if (auto reason = p.paused(now); !reason.empty()) out.paused_providers[name] = std::move(reason);
         if (breaker_state(p.breaker, now) != BreakerState::closed) out.paused_providers[name] = "creates_failing";
         if (!p.offers_drift.empty() || !p.listing_drift.empty()) out.paused_providers[name] = "drift";
         if (p.not_trusted) out.paused_providers[name] = "listing_not_trusted";
@@ -210,6 +210,7 @@ std::optional<UsdPerHour> Step::best_elsewhere(const LiveJob& job, const LiveTas
 LiveMachine* Step::warm_machine(const LiveJob& job, const LiveTask& task) {
     // Used again only for the same image and project, and only if a fresh choice over its own offer would take it.
     LiveMachine* best = nullptr;
+    UsdPerHour best_rate;
     for (auto& [id, machine] : w_.machines) {
         const MachineRecord& row = machine.row;
         if (row.state != MachineState::ready || !machine.connected || !machine.checked) continue;
@@ -222,9 +223,16 @@ LiveMachine* Step::warm_machine(const LiveJob& job, const LiveTask& task) {
         world.taken_offers.clear();
         world.machines = 0;
         world.fleet_rate = {};
-        const Decision fits = choose(*job.spec, task.row, std::span(&row.offer, 1), world);
+        // At what it costs by now (its bid was raised, its price rose, its disk was made for another job), not at what it was
+        // once offered for.
+        Offer held = row.offer;
+        const UsdPerHour rate = rate_held(machine);
+        held.gpu_rate = UsdPerHour{std::max(held.gpu_rate.micros, rate.micros - disk_rate(held, disk_gb(*job.spec)).micros)};
+        const Decision fits = choose(*job.spec, task.row, std::span(&held, 1), world);
         if (!fits.chosen) continue;
-        if (!best || row.offer.gpu_rate < best->row.offer.gpu_rate) best = &machine;
+        if (best && rate >= best_rate) continue;
+        best = &machine;
+        best_rate = rate;
     }
     return best;
 }
@@ -245,6 +253,7 @@ void Step::write_decision(const JobId& job, const Decision& decision) {
 
 bool Step::place(LiveJob& job, LiveTask& task, bool fresh_enough) {
     if (LiveMachine* warm = warm_machine(job, task)) {
+        supersede(task, warm->row.id);
         task.row.attempt += 1;
         task.attempt = AttemptRecord{.id = AttemptId{w_.ids.make("att_", now_)}, .task = task.row.id, .job = job.row.id,
                                      .number = task.row.attempt, .state = AttemptState::leased, .cause = {}, .detail = {},
@@ -259,18 +268,9 @@ bool Step::place(LiveJob& job, LiveTask& task, bool fresh_enough) {
         move(job, JobState::starting, "warm_machine");
         move(task, TaskState::assigned, "warm_machine");
         out_.rows.push_back(PutAttempt{*task.attempt, std::nullopt});
-        // From here on its time is this job's: a new interval on the same rate.
-        if (warm->ledger) {
-            const LedgerRecord open = *warm->ledger;
-            close_ledger(*warm, now_);
-            warm->ledger = open;
-            warm->ledger->number += 1;
-            warm->ledger->from = now_;
-            warm->ledger->until.reset();
-            warm->ledger->job = job.row.id;
-            warm->ledger->project = job.row.project;
-            out_.rows.push_back(PutLedger{*warm->ledger});
-        }
+        bill_to(*warm, job.row.id, job.row.project);
+        // What it costs by now is what this job agreed to when it was chosen; `rate_over` holds it against that.
+        if (warm->ledger) warm->row.offer.gpu_rate = std::max(warm->row.offer.gpu_rate, warm->ledger->gpu_rate);
         reserve(*warm, *job.spec, task);
         lease(*warm);
         return true;

@@ -208,6 +208,8 @@ void Step::release_machine(LiveMachine& machine, std::string_view reason, bool r
     machine.row.task = TaskId{};
     machine.row.attempt = 0;
     machine.row.idle_since = now_;
+    // What it costs until somebody needs it is no job's (DESIGN 10).
+    if (machine.ledger) bill_to(machine, JobId{}, std::string(machine.ledger->project));
     move(machine, MachineState::ready, "idle");
     w_.queue_dirty = true;
 }

@@ -7,19 +7,17 @@
 #include "model/image_name.hpp"
 
 namespace gf {
+namespace {
+
+/// No longer than this is a destroy put off, whatever its provider asks for: the machine bills on.
+constexpr Millis kDestroyPut = std::chrono::minutes{5};
+
+}  // namespace
 
 void Step::rent(LiveJob& job, LiveTask& task, const RankedOffer& choice) {
     GF_ASSERT(!task.attempt);
     GF_ASSERT(task.row.state == TaskState::waiting);
     const JobSpec& spec = *job.spec;
-    // An older machine of this task that is still kept (interrupted, waiting for its market) loses its right now: the next
-    // number and its destroy intent are in this one transaction.
-    for (auto& [id, old] : w_.machines)
-        if (old.row.task == task.row.id && old.row.state != MachineState::destroying &&
-            old.row.state != MachineState::gone && old.row.state != MachineState::unknown &&
-            old.row.state != MachineState::requested)
-            destroy(old, "superseded");
-
     const std::string id = w_.ids.make("mch_", now_);
     LiveMachine machine;
     machine.row = MachineRecord{.id = MachineId{id}, .tag = MachineTag{machine_tag(w_.settings.install, id)},
@@ -31,6 +29,7 @@ void Step::rent(LiveJob& job, LiveTask& task, const RankedOffer& choice) {
                                 .rate = {}, .call_seq = 1, .call = CallKind::create, .call_began = now_};
     machine.row.created_at = now_;
     machine.last_heard = now_;
+    supersede(task, machine.row.id);
     auto& placed = w_.machines.emplace(machine.row.id, std::move(machine)).first->second;
 
     task.row.attempt += 1;
@@ -62,9 +61,22 @@ void Step::rent(LiveJob& job, LiveTask& task, const RankedOffer& choice) {
                                     .registry = std::move(registry)}});
 }
 
+void Step::supersede(const LiveTask& task, const MachineId& next) {
+    for (auto& [id, old] : w_.machines)
+        if (id != next && old.row.task == task.row.id && old.row.state != MachineState::destroying &&
+            old.row.state != MachineState::gone && old.row.state != MachineState::unknown &&
+            old.row.state != MachineState::requested)
+            destroy(old, "superseded");
+}
+
 void Step::settle_after_start() {
     if (!w_.just_started) return;
     w_.just_started = false;
+    // Pauses do not outlive the process, so their alerts end with it: the next refusal tells of itself.
+    std::vector<std::string> paused;
+    for (const auto& [key, row] : w_.open_alerts)
+        if (key.starts_with("provider/")) paused.push_back(key);
+    for (const std::string& key : paused) clear_alert(key);
     for (auto& [id, machine] : w_.machines) {
         free_boot_unseen(machine);
         if (machine.row.call == CallKind::none) continue;
@@ -170,8 +182,8 @@ void Step::on(const LaunchEnded& e, const StoredRows&) {
         cool(machine.row.offer, "no_capacity", false);
     } else if (error.kind == ErrorKind::unavailable && from) {
         from->launches_unsent += 1;
-        from->pause_reason = "unavailable";
-        from->pause_until = now_ + std::max(backoff(from->launches_unsent), error.retry_after.value_or(Millis{0}));
+        Instant& until = from->pauses["unavailable"];
+        until = std::max(until, now_ + std::max(backoff(from->launches_unsent), error.retry_after.value_or(Millis{0})));
     } else if (error.kind != ErrorKind::refused && error.kind != ErrorKind::invalid && from) {
         pause(*from, text(error.kind), error.message);
     }
@@ -197,15 +209,24 @@ void Step::on(const ReadEnded& e, const StoredRows&) {
     told_at_ = std::min(now_, e.ended);
     if (!e.result) {
         // No answer is no news: the machine is as it was. Ask again later.
-        machine.row.destroy_tries += machine.row.state == MachineState::destroying ? 1 : 0;
+        const Millis told = e.result.error().retry_after.value_or(Millis{0});
         machine.reads_failed += 1;
-        machine.next_call = now_ + std::max(backoff(machine.reads_failed), e.result.error().retry_after.value_or(Millis{0}));
+        if (machine.row.state != MachineState::destroying) {
+            machine.next_call = now_ + std::max(backoff(machine.reads_failed), told);
+        } else if (machine.last_destroy == Instant{}) {
+            // Between two destroys: the next one does not wait for what this read could not tell.
+            machine.next_call = now_ + std::clamp<Millis>(told, Seconds{2}, kDestroyPut);
+        } else {
+            machine.row.destroy_tries += 1;
+            machine.next_call = now_ + std::max(backoff(machine.reads_failed), std::min(told, kDestroyPut));
+        }
         save(machine);
         lease_after_read(machine);
         return;
     }
     machine.reads_failed = 0;
     machine.next_call = now_ + Seconds{2};
+    const bool between_destroys = machine.row.state == MachineState::destroying && machine.last_destroy == Instant{};
     if (std::exchange(machine.missed, false) && e.result->presence != Presence::gone) {
         // A complete listing lacked a machine that this read shows: such listings prove nothing any more.
         if (LiveProvider* from = provider(machine.row.provider)) {
@@ -218,7 +239,13 @@ void Step::on(const ReadEnded& e, const StoredRows&) {
     }
     const LiveProvider* of = provider(machine.row.provider);
     observe(machine, of && !of->listing_drift.empty() ? without_money(*e.result) : *e.result, e.began, true);
-    if (const auto still = w_.machines.find(e.machine); still != w_.machines.end()) lease_after_read(still->second);
+    const auto still = w_.machines.find(e.machine);
+    if (still == w_.machines.end()) return;
+    if (between_destroys && e.result->presence != Presence::gone) {
+        machine.next_call = now_;
+        drive_destroy(machine);
+    }
+    lease_after_read(machine);
 }
 
 void Step::lease_after_read(LiveMachine& machine) {
@@ -238,10 +265,12 @@ void Step::on(const DestroyEnded& e, const StoredRows&) {
     machine.row.destroy_tries += 1;
     if (e.result) {
         machine.last_destroy = e.ended;
+        machine.destroy_refused = false;
         machine.next_call = now_ + Seconds{2};  // then a read by id: asked is not gone
     } else {
+        machine.destroy_refused = true;
         machine.next_call = now_ + std::max(backoff(machine.row.destroy_tries),
-                                            e.result.error().retry_after.value_or(Millis{0}));
+                                            std::min(e.result.error().retry_after.value_or(Millis{0}), kDestroyPut));
         note("warn", "destroy failed machine=" + machine.row.id.get() + " provider=" + machine.row.provider.get() +
                          " try=" + std::to_string(machine.row.destroy_tries) + " error=\"" + e.result.error().message + "\"");
     }
@@ -272,7 +301,8 @@ void Step::drive_destroy(LiveMachine& machine) {
     if (machine.row.call != CallKind::none || now_ < machine.next_call) return;
     // After an accepted destroy the question is whether it worked; ask for it again only when a read still shows it a good
     // while later (`observe` clears last_destroy then).
-    if (machine.last_destroy != Instant{}) {
+    // After a refused one it is whether there is anything left to destroy: somebody may have done it by hand.
+    if (machine.last_destroy != Instant{} || std::exchange(machine.destroy_refused, false)) {
         call_read(machine);
         return;
     }
@@ -322,8 +352,8 @@ void Step::cool(const Offer& offer, std::string reason, bool host_too) {
 }
 
 void Step::pause(LiveProvider& from, std::string_view reason, std::string_view detail) {
-    from.pause_reason = reason;
-    from.pause_until = now_ + w_.settings.cooldown;
+    Instant& until = from.pauses[std::string(reason)];
+    until = std::max(until, now_ + w_.settings.cooldown);
     alert("provider_degraded", "warning", "provider/" + from.name.get() + "/" + std::string(reason),
           from.name.get() + " takes no launches for now (" + std::string(reason) + "): " + std::string(detail), nullptr,
           from.name);

@@ -98,6 +98,9 @@ class Step {
     void adopt(LiveMachine& machine, const ProviderMachineId& id, std::string_view how);
     void destroy(LiveMachine& machine, std::string_view reason, std::string_view detail = {});
     void drive_destroy(LiveMachine& machine);
+    /// The task is about to be placed: its older machines that are still kept (interrupted, back, waiting for their market) lose
+    /// their right, and go in the transaction that gives it to `next`.
+    void supersede(const LiveTask& task, const MachineId& next);
     void call_read(LiveMachine& machine);
     void now_gone(LiveMachine& machine, std::string_view reason);
     /// A sight of the machine alive, by its provider or its agent. Written at most once a minute.
@@ -105,6 +108,7 @@ class Step {
     /// The machine is gone without our order: it billed until somebody last saw it, what came after is not known.
     void bill_to_last_sight(LiveMachine& machine);
     void cool(const Offer& offer, std::string reason, bool host_too);
+    /// No launches for the cool-down, and people are told. A longer pause for the same reason stays as it is.
     void pause(LiveProvider& provider, std::string_view reason, std::string_view detail);
     // hosts.cpp
     /// Remembers something of the machine's host. Before `recover`, which counts the try.
@@ -174,6 +178,10 @@ class Step {
     void open_ledger(LiveMachine& machine, Instant from, UsdPerHour gpu, UsdPerHour disk, bool known);
     void rate_seen(LiveMachine& machine, const ProviderMachine& seen, Instant at);
     void close_ledger(LiveMachine& machine, Instant at);
+    /// From now on its time is that job's, at the same rate: an interval of its own. An empty job = idle, at the project's cost.
+    void bill_to(LiveMachine& machine, const JobId& job, const std::string& project);
+    /// All-in, what it may cost from now on: the most of what was offered, bid and billed.
+    [[nodiscard]] static UsdPerHour rate_held(const LiveMachine& machine);
     /// We were away while a machine booted that costs nothing until it runs: it may have run since it was last seen, so that what
     /// it costs is "at least" from there.
     void free_boot_unseen(LiveMachine& machine);

@@ -48,6 +48,7 @@ struct LiveMachine {
     Instant next_call{};                       // no call before this (back-off, confirmation delay)
     Instant last_destroy{};                    // last accepted destroy call
     std::optional<Instant> alerted;            // last "will not die" alert
+    bool destroy_refused{false};               // the last destroy came to nothing: a read tells whether it is needed still
     bool unreachable{false};
     bool missed{false};                        // a complete listing lacked it although it should be there; a read decides
     bool ending_told{false};                   // the agent was told to drain
@@ -94,12 +95,19 @@ struct LiveProvider {
     Breaker breaker;                           // creates that came to nothing, in a row
     std::optional<Instant> empty_since;        // no machine of ours there since
     bool tidied{false};                        // since then
-    std::string pause_reason;                  // "auth", "no_money", "quota", "api_retired", "unavailable"
-    Instant pause_until{};
+    std::map<std::string, Instant> pauses;     // "auth", "no_money", "quota", "api_retired", "unavailable" -> no launches until
     std::optional<Usd> balance;
     std::optional<Instant> balance_call;
     Instant balance_next{};
     int balance_missed{0};                     // reads in a row
+
+    /// The reason of the pause that lasts longest; empty = launches are not paused.
+    [[nodiscard]] std::string paused(Instant now) const {
+        std::pair<Instant, std::string> longest{now, {}};
+        for (const auto& [reason, until] : pauses)
+            if (until > longest.first) longest = {until, reason};
+        return longest.second;
+    }
 };
 
 struct World {

@@ -90,7 +90,8 @@ class CoreBench {
                     again = true;
                 } else if (auto* l = std::get_if<CallList>(&call)) {
                     ++list_calls;
-                    if (listing_broken) apply(ListingSeen{l->provider, now, now, std::unexpected(*listing_broken)});
+                    const bool broken = listing_broken && (listing_broken_at.empty() || listing_broken_at == l->provider.get());
+                    if (broken) apply(ListingSeen{l->provider, now, now, std::unexpected(*listing_broken)});
                     else apply(ListingSeen{l->provider, now, now, Listing{.machines = listing[l->provider.get()], .drift = listing_drift[l->provider.get()]}});
                     again = true;
                 } else if (auto* r = std::get_if<CallRead>(&call); r && reads.contains(r->id.get())) {
@@ -267,6 +268,7 @@ class CoreBench {
     std::map<std::string, std::vector<ProviderMachine>> listing;
     std::map<std::string, ProviderMachine> reads;
     std::optional<Error> listing_broken, offers_broken;
+    std::string listing_broken_at;  // this provider's; empty = all of them
     std::map<std::string, std::vector<Drift>> offers_drift, listing_drift;
     Capabilities cloud_can{}, market_can{.spot = true};  // from the next restart on
     std::vector<Effect> calls, kept;

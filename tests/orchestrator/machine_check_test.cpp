@@ -68,7 +68,8 @@ const Case kCases[] = {
          r.gpus.push_back({"NVIDIA GeForce RTX 3090", 24576 * kMiB, "560", "u2"});
      }},
     {"a slice goes by a name of its own", "",
-     [](Offer& o, JobSpec&, ap::MachineReport& r) {
+     [](Offer& o, JobSpec& s, ap::MachineReport& r) {
+         s.resources.vram = VramDemand{.class_gb = 8, .exact = {}};
          o.gpu = {"A40", "A40", Bytes{8192 * kMiB}};
          o.gpu_share = 0.166;
          r.gpus[0] = {"NVIDIA A40-8Q", 8192 * kMiB, "560", "u"};

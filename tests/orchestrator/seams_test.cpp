@@ -322,6 +322,7 @@ TEST_CASE_FIXTURE(Seam, "a task that leaves an unclear create behind goes to ano
     CHECK(call.request.offer.id == "a");
     launch_failed(call, ErrorKind::unknown_outcome, "time-out");
     listing_broken = Error{.kind = ErrorKind::rate_limited, .message = "429"};  // nothing can be settled
+    listing_broken_at = "cloud";
     for (int i = 0; i < 900 && count<CallLaunch>() == 0; ++i) pass(Seconds{1});
     CHECK(machine(call.machine).watch);
     CHECK(count<CallLaunch>() == (elsewhere ? 1 : 0));
@@ -443,6 +444,27 @@ TEST_CASE_FIXTURE(Seam, "the lease carries what the spec says") {
     CHECK(lease.progress_regex == spec.progress_regex);
     exits(call.machine, lease.attempt, 149);
     CHECK(job(id).state == JobState::succeeded);
+}
+
+TEST_CASE_FIXTURE(Seam, "an image runs in a container of the agent's on a whole machine, and is the machine elsewhere") {
+    JobSpec spec = on_demand();
+    spec.resources.shm = Bytes{16 * kGB};
+    bool contained = false;
+    SUBCASE("on a whole machine") {
+        spec.image = "ghcr.io/example/trainer:1";
+        cloud_can.vm = contained = true;
+    }
+    SUBCASE("on a whole machine, without an image") { cloud_can.vm = true; }
+    SUBCASE("where the image is the machine") { spec.image = "ghcr.io/example/trainer:1"; }
+    restart();
+    const CallLaunch call = first_launch(spec);
+    CHECK(call.request.image == spec.image);
+    launched(call, "i1");
+    const ap::Lease lease = agent_up(call.machine);
+    REQUIRE(!lease.attempt.empty());
+    CHECK(lease.image == spec.image);
+    CHECK(lease.container == contained);
+    CHECK(lease.shm_bytes == (cloud_can.vm ? 16 * kGB : 0));
 }
 
 TEST_CASE_FIXTURE(Seam, "a spec that no machine can carry out is the user's error, not five machines' fault") {
