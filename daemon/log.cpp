@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -15,9 +16,23 @@ namespace {
 
 constexpr std::size_t kSecretMin = 6;
 
+constexpr std::size_t kValuesKept = 2;  // per owner: a job that runs may still hold the one before the newest
+
+/// A secret in all forms in which it is hidden; the first is the secret itself.
+using Forms = std::vector<std::string>;
+
 struct Redactions {
-    std::shared_mutex mutex;  // guards texts
-    std::vector<std::string> texts;
+    std::shared_mutex mutex;  // guards all below
+    std::map<std::string, std::vector<Forms>, std::less<>> by_owner;  // oldest first
+    std::vector<std::string> texts;  // all forms of all, the longest first: none is cut by one that it contains
+    void list_texts() {
+        texts.clear();
+        for (const auto& [owner, values] : by_owner)
+            for (const Forms& forms : values) texts.insert(texts.end(), forms.begin(), forms.end());
+        std::ranges::sort(texts, [](const std::string& a, const std::string& b) { return a.size() != b.size() ? a.size() > b.size() : a < b; });
+        const auto twice = std::ranges::unique(texts);
+        texts.erase(twice.begin(), twice.end());
+    }
 };
 Redactions& redactions() {
     static Redactions all;
@@ -71,16 +86,10 @@ std::string redacted(std::string text) {
     return text;
 }
 
-void append_value(std::string& out, std::string_view value) {
-    bool plain = !value.empty();
-    for (const char c : value)
-        plain = plain && c > ' ' && c != '"' && c != '=' && c != '\\' && c != '\x7f';
-    if (plain) {
-        out += value;
-        return;
-    }
+/// As it stands between quotes.
+std::string escaped_value(std::string_view value) {
     static constexpr std::string_view digits = "0123456789abcdef";
-    out += '"';
+    std::string out;
     for (const char c : value) {
         if (c == '"' || c == '\\') {
             out += '\\';
@@ -97,7 +106,15 @@ void append_value(std::string& out, std::string_view value) {
             out += c;
         }
     }
-    out += '"';
+    return out;
+}
+
+void append_value(std::string& out, std::string_view value) {
+    bool plain = !value.empty();
+    for (const char c : value)
+        plain = plain && c > ' ' && c != '"' && c != '=' && c != '\\' && c != '\x7f';
+    if (plain) out += value;
+    else out += '"' + escaped_value(value) + '"';
 }
 
 spdlog::level::level_enum spd(Level level) {
@@ -128,15 +145,34 @@ void set_level(Level level) { logger().set_level(spd(level)); }
 
 bool enabled(Level level) { return logger().should_log(spd(level)); }
 
-void redact(const Secret& secret) {
+void redact(std::string_view owner, const Secret& secret) {
     const auto& plain = secret.reveal();
     if (plain.size() < kSecretMin) return;
     auto& all = redactions();
     const std::unique_lock lock(all.mutex);
-    if (std::ranges::find(all.texts, plain) != all.texts.end()) return;  // opened again
-    all.texts.push_back(plain);
-    if (auto encoded = url_encoded(plain); encoded != plain) all.texts.push_back(std::move(encoded));
-    for (auto& form : base64_forms(plain)) all.texts.push_back(std::move(form));
+    auto& values = all.by_owner[std::string(owner)];
+    if (!values.empty() && values.back().front() == plain) return;  // opened again
+    const auto known = std::ranges::find(values, plain, [](const Forms& forms) -> const std::string& { return forms.front(); });
+    if (known != values.end()) {
+        std::rotate(known, known + 1, values.end());
+        return;
+    }
+    Forms forms{plain};
+    if (auto encoded = url_encoded(plain); encoded != plain) forms.push_back(std::move(encoded));
+    if (auto escaped = escaped_value(plain); escaped != plain) forms.push_back(std::move(escaped));
+    for (auto& form : base64_forms(plain)) forms.push_back(std::move(form));
+    values.push_back(std::move(forms));
+    if (values.size() > kValuesKept) values.erase(values.begin());
+    all.list_texts();
+}
+
+void forget(std::string_view owner) {
+    auto& all = redactions();
+    const std::unique_lock lock(all.mutex);
+    const auto found = all.by_owner.find(owner);
+    if (found == all.by_owner.end()) return;
+    all.by_owner.erase(found);
+    all.list_texts();
 }
 
 std::string line(std::string_view event, std::initializer_list<Field> fields) {
@@ -145,7 +181,7 @@ std::string line(std::string_view event, std::initializer_list<Field> fields) {
         out += ' ';
         out += key;
         out += '=';
-        append_value(out, value);
+        append_value(out, redacted(value));  // as it is: escaped it would be another text
     }
     return redacted(std::move(out));
 }

@@ -27,8 +27,11 @@ void set_level(Level level);
 [[nodiscard]] bool enabled(Level level);
 
 /// From now on `secret` never appears in a line. Secrets shorter than six bytes are ignored: they would blank out
-/// ordinary text. Its URL-encoded and base64 forms are hidden too.
-void redact(const Secret& secret);
+/// ordinary text. Its URL-encoded and base64 forms are hidden too. Of each `owner` ("secret/HF_TOKEN") the two values that were
+/// told last are hidden: so many may be in use at a time, and a token that changes every hour shall not fill the memory.
+void redact(std::string_view owner, const Secret& secret);
+/// The values of this owner are not secret any more.
+void forget(std::string_view owner);
 
 /// "2026-11-30T09:12:44.000Z info api.listening address=127.0.0.1:8470". Values with spaces, quotes or control
 /// characters are quoted and escaped, so that a value can never forge a line.

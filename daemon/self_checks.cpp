@@ -166,14 +166,11 @@ void check_time_zones(Lines& lines, const SelfCheckSettings& s) {
 
 void check_ssh(Lines& lines, const SelfCheckSettings& s) {
     if (s.by_ssh.empty()) return;
-    for (std::size_t at = 0; at <= s.path.size();) {
-        const auto colon = std::min(s.path.find(':', at), s.path.size());
-        const auto program = s.path.substr(at, colon - at) + "/ssh";
-        if (program != "/ssh" && ::access(program.c_str(), X_OK) == 0) return lines.add(Level::ok, "ssh", program);
-        at = colon + 1;
-    }
+    // Looked for when the daemon started: what it found may be gone since, and what came since it does not know.
+    if (!s.ssh.empty() && ::access(s.ssh.c_str(), X_OK) == 0) return lines.add(Level::ok, "ssh", s.ssh);
+    const auto what = s.ssh.empty() ? std::string("the daemon has found no ssh program at its start") : fmt::format("{} is not there any more", s.ssh);
     lines.add(Level::failed, "ssh",
-              fmt::format("there is no ssh program in PATH: machines of {} cannot be reached (on Debian: openssh-client)", joined(s.by_ssh)));
+              fmt::format("{}: machines of {} cannot be reached; install it (on Debian: openssh-client) and start the daemon again", what, joined(s.by_ssh)));
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ struct SelfCheckSettings {
     std::vector<std::string> dialling, by_ssh, unreached;
     std::vector<Api> apis;
     std::function<Instant()> wall;  // this machine's own clock
-    std::string path;           // where programs are looked for, as in PATH
+    std::string ssh;            // the ssh program that the daemon calls; empty = it has found none
     std::string zones{"/usr/share/zoneinfo"};
 };
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -131,7 +132,7 @@ struct Service::Impl {
     Result<void> complete_launch(LaunchRequest& request, const MachineId& machine);
     std::map<std::string, std::string> agent_env(const MachineId& machine) const;
     void find_ways(const std::vector<std::unique_ptr<Provider>>& providers);
-    Result<void> open_tunnels(const LiveRows& live);
+    Result<void> open_tunnels();
     void find_agents();
     Result<void> keep_agents();
     void free_later(const JobId& job);
@@ -193,7 +194,7 @@ Result<void> Service::Impl::keep_agents() {
     return {};
 }
 
-Result<void> Service::Impl::open_tunnels(const LiveRows& live) {
+Result<void> Service::Impl::open_tunnels() {
     ssh::TunnelsOptions wanted;
     wanted.data_dir = options.settings.data_dir;
     wanted.comment = "gpuferry-" + install_name;
@@ -216,12 +217,16 @@ Result<void> Service::Impl::open_tunnels(const LiveRows& live) {
         runtime->post(TunnelChanged{.machine = news.machine, .up = news.up, .detail = news.reason + ": " + news.detail}, {});
     };
     wanted.seed = std::stoull(random_hex(8), nullptr, 16);
+    for (const char* variable : {"RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"})  // systemd's
+        if (const char* folder = std::getenv(variable); folder != nullptr && *folder != '\0') wanted.runtime_folders.emplace_back(folder);
+    wanted.runtime_folders.push_back("/run/user/" + std::to_string(::geteuid()));
     tunnels = std::make_unique<ssh::Tunnels>(std::move(wanted));
     if (auto opened = tunnels->open_keys(); !opened) return opened;
-    std::set<MachineId> machines;
-    for (const MachineRecord& row : live.machines)
-        if (row.state != MachineState::gone) machines.insert(row.id);
-    tunnels->keep_only(machines);
+    using Fate = ssh::MachineKeys::Fate;
+    tunnels->forget_over([this](const MachineId& machine) {
+        const auto row = store->reader().machine(machine);
+        return !row || !*row ? Fate::unheard : (*row)->state == MachineState::gone ? Fate::over : Fate::kept;
+    });
     return {};
 }
 
@@ -266,11 +271,10 @@ void Service::Impl::free_later(const JobId& job) {
 std::vector<CheckLine> Service::Impl::check_own_place() const {
     const Settings& s = options.settings;
     const ProvidersSettings& p = s.providers;
-    const char* path = std::getenv("PATH");
     SelfCheckSettings checks{.data_dir = s.data_dir, .advertise_url = s.advertise_url, .pin = gateway->spki_pin(),
                              .agent_sha256 = agents.at("amd64").sha256, .time_zone = s.timezone, .apis = {},
                              .wall = [] { return std::chrono::time_point_cast<Millis>(std::chrono::system_clock::now()); },
-                             .path = path == nullptr ? "" : path};
+                             .ssh = tunnels->program()};
     for (const auto& [name, cloud] : std::initializer_list<std::pair<const char*, const CloudSettings*>>{
              {"runpod", &p.runpod}, {"vastai", &p.vastai}, {"lambda", &p.lambda}, {"vultr", &p.vultr}})
         if (cloud->enabled()) checks.apis.push_back({name, cloud->api_url});
@@ -293,11 +297,12 @@ Result<void> Service::Impl::open_parts() {
     if (!key) return fail(std::move(key).error());
     install_key = *key;
     install_name = *install;
-    log::redact(install_key);
+    log::redact("install_key", install_key);
     seal = std::make_unique<SecretSeal>(install_key);
-    for (const Secret& secret : {settings.providers.runpod.api_key, settings.providers.vastai.api_key,
-                                 settings.providers.lambda.api_key, settings.providers.vultr.api_key})
-        log::redact(secret);
+    log::redact("runpod.api_key", settings.providers.runpod.api_key);
+    log::redact("vastai.api_key", settings.providers.vastai.api_key);
+    log::redact("lambda.api_key", settings.providers.lambda.api_key);
+    log::redact("vultr.api_key", settings.providers.vultr.api_key);
 
     const auto cards = table_text("gpus.table", settings.gpu_table, shipped_gpus_csv());
     if (!cards) return fail(cards.error());
@@ -347,7 +352,7 @@ Result<void> Service::Impl::open_parts() {
     provider_http = std::move(made->http);
     for (const auto& p : made->providers) provider_names.push_back(p->name().get());
     find_ways(made->providers);
-    if (auto ready = open_tunnels(*live); !ready) return ready;
+    if (auto ready = open_tunnels(); !ready) return ready;
 
     RuntimeOptions runtime_options;
     runtime_options.core = core_settings(settings, *install, options.time_scale);
@@ -360,7 +365,11 @@ Result<void> Service::Impl::open_parts() {
     runtime_options.data_dir = settings.data_dir;
     runtime_options.parse_spec = [this](const std::string& t, bool yaml) { return parse_spec(t, yaml); };
     runtime_options.complete_launch = [this](LaunchRequest& r, const MachineId& m) { return complete_launch(r, m); };
-    runtime_options.open_tunnel = [this](const OpenTunnel& e) { tunnels->open(e.machine, e.to); };
+    runtime_options.open_tunnel = [this](const OpenTunnel& e) {
+        // The core asks for every machine with an sshd; those that dial us were given no keys.
+        const auto way = ways.find(e.provider.get());
+        if (tunnels->prepared(e.machine) || (way != ways.end() && way->second == Way::tunnel)) tunnels->open(e.machine, e.to);
+    };
     runtime_options.close_tunnel = [this](const MachineId& m) { tunnels->close(m); };
     runtime_options.open_secret = [this](const SecretRecord& row) { return seal->open(row.name, row.sealed); };
     runtime_options.events_committed = [this](std::int64_t seq) {

@@ -41,6 +41,9 @@ void refuse(const Call& call, int status, std::string field, const std::string& 
     call.answer(http::problem(status, field + ": " + message, {{.field = std::move(field), .message = message, .range = std::move(range)}}));
 }
 
+/// Under which the log hides its values.
+std::string log_name(const std::string& name) { return "secret/" + name; }
+
 /// The value in a body that is exactly {"value": TEXT}; answers and returns nothing for every other one.
 std::optional<Secret> value_in_body(const Call& call) {
     static constexpr char kForm[] = "the body must be a JSON object with the key value and nothing else";
@@ -80,7 +83,7 @@ void put_secret(Call call) {
     if (seal == nullptr) return call.answer(http::problem(501, "this server keeps no secrets"));
     const auto value = value_in_body(call);
     if (!value) return;
-    log::redact(*value);
+    log::redact(log_name(name), *value);
     call.request.body.clear();
     const auto now = call.context().core.now();
     SecretRecord row{.name = name, .sealed = seal->seal(name, *value), .principal = call.caller.principal, .created_at = now, .updated_at = now};
@@ -90,6 +93,11 @@ void put_secret(Call call) {
 void drop_secret(Call call) {
     if (!find_secret(call)) return;
     DropSecretCommand event{.name = call.path.at(0), .principal = call.caller.principal};
+    // Once it is gone, and not before: until then it may leave for a machine.
+    call.answer = [answer = std::move(call.answer), name = event.name](http::Response response) {
+        if (response.status == 204) log::forget(log_name(name));
+        answer(std::move(response));
+    };
     ask_core(std::move(call), std::move(event));
 }
 

@@ -7,6 +7,7 @@
 #include "config/job_spec_parser.hpp"
 #include "daemon/api/blobs.hpp"
 #include "daemon/api/handlers.hpp"
+#include "daemon/api/lease_size.hpp"
 #include "daemon/core.hpp"
 #include "daemon/secrets/sealing.hpp"
 #include "model/secret_name.hpp"
@@ -129,6 +130,9 @@ void submit_job(Call call) {
     const auto secrets = secrets_refusal(call.reader(), parsed->spec);
     if (!secrets) return fail_with(call, secrets.error());
     if (*secrets) return call.answer(http::problem(422, (*secrets)->field + ": " + (*secrets)->message, {**secrets}));
+    const auto large = lease_too_large(call.reader(), call.context().options.seal, parsed->spec);
+    if (!large) return fail_with(call, large.error());
+    if (*large) return call.answer(http::problem(422, (*large)->field + ": " + (*large)->message + "; " + (*large)->range, {**large}));
     SubmitJob event;
     event.spec_is_yaml = parsed->format == SpecFormat::yaml;
     event.spec = std::make_shared<const JobSpec>(std::move(parsed->spec));

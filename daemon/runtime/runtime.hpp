@@ -100,6 +100,8 @@ class Runtime final : public CorePort {
     Result<void> complete_lease(agent_protocol::Lease& lease);
     Result<void> complete_login(LaunchRequest& request, const MachineId& machine);
     void send_to_agent(SendToAgent& message);
+    /// Says for an agent that its attempt never started and would not on any machine.
+    void end_for_agent(const MachineId& machine, const std::string& attempt, const std::string& why);
     void read_queue(const ReadQueue& e);
     void watch_clock();
     void publish(bool force);

@@ -25,7 +25,7 @@ Result<Secret> Runtime::secret(const std::string& name) {
     if (!*row) return fail(ErrorKind::not_found, "there is no secret " + name);
     if (!options_.open_secret) return fail(ErrorKind::auth, "secret " + name + " cannot be opened: there is no key");
     auto opened = options_.open_secret(**row);
-    if (opened) log::redact(*opened);
+    if (opened) log::redact("secret/" + name, *opened);
     return opened;
 }
 
@@ -43,9 +43,9 @@ Result<void> Runtime::complete_lease(ap::Lease& lease) {
         if (!opened) return fail(std::move(opened).error());
         lease.registry->password = opened->reveal();
     }
-    if ((!lease.secret_env.empty() || lease.registry) && ap::encode(ap::ToAgent{lease}).size() > ap::kMessageBytesMax)
-        return fail(ErrorKind::invalid, "env and secrets of job " + lease.job + " are too large for one message (" +
-                                            std::to_string(ap::kMessageBytesMax) + " bytes)");
+    if (const auto bytes = ap::encode(ap::ToAgent{lease}).size(); bytes > ap::kMessageBytesMax)
+        return fail(ErrorKind::invalid, "run, env and secrets of job " + lease.job + " are too large for one message to its machine (" +
+                                            std::to_string(bytes) + " bytes, at most " + std::to_string(ap::kMessageBytesMax) + ")");
     return {};
 }
 
@@ -60,16 +60,28 @@ Result<void> Runtime::complete_login(LaunchRequest& request, const MachineId& ma
     return {};
 }
 
+void Runtime::end_for_agent(const MachineId& machine, const std::string& attempt, const std::string& why) {
+    const auto live = core_->world().machines.find(machine);
+    if (live == core_->world().machines.end()) return;
+    ap::Exited over;
+    over.attempt = attempt;
+    over.reason = "spec";
+    over.detail = why;
+    enqueue(AgentSaid{.machine = machine, .message = {.boot_id = live->second.row.boot_id, .seq = 0, .body = std::move(over)}});
+}
+
 void Runtime::send_to_agent(SendToAgent& message) {
     if (!gateway_) return;
     auto* lease = std::get_if<ap::Lease>(&message.message);
-    if (lease && (!lease->secret_env.empty() || lease->registry)) {
-        if (const auto done = complete_lease(*lease); !done) {
-            // The agent says hello again on a new connection, and the core looks again at what it has.
-            log::warn("lease.not_sent", {{"machine", message.machine.get()}, {"job", lease->job}, {"error", done.error().message}});
-            gateway_->close(message.machine);
-            return;
-        }
+    const auto done = lease ? complete_lease(*lease) : Result<void>{};
+    if (!done) {
+        log::warn("lease.not_sent", {{"machine", message.machine.get()}, {"job", lease->job}, {"error", done.error().message}});
+        // Too large here is too large on every machine, and the agent cannot say so of what it never gets. A secret that grew since
+        // the job was submitted ends here.
+        if (done.error().kind == ErrorKind::invalid) return end_for_agent(message.machine, lease->attempt, done.error().message);
+        // The agent says hello again on a new connection, and the core looks again at what it has.
+        gateway_->close(message.machine);
+        return;
     }
     gateway_->send(message.machine, message.message);
 }

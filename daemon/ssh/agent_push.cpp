@@ -103,13 +103,20 @@ std::string free_port_opening(const MachineTag& tag) { return with_length(kScrip
 
 AgentPush::Step AgentPush::take(std::string_view printed, std::string& reply) {
     rest_ += printed;
-    for (auto end = rest_.find('\n'); end != std::string::npos; end = rest_.find('\n')) {
-        const std::string whole = rest_.substr(0, end);
-        rest_.erase(0, end + 1);
-        if (const Step step = line(whole, reply); step != Step::talk) return step;
+    Step step = Step::talk;
+    std::size_t at = 0;
+    for (auto end = rest_.find('\n'); step == Step::talk && end != std::string::npos; end = rest_.find('\n', at)) {
+        // Nothing of ours is that long; `too_long_` is the end of a line whose beginning was dropped.
+        if (!too_long_ && end - at <= kLineMax) step = line(std::string_view(rest_).substr(at, end - at), reply);
+        too_long_ = false;
+        at = end + 1;
     }
-    if (rest_.size() > kLineMax) rest_.clear();  // nothing of ours is that long
-    return Step::talk;
+    rest_.erase(0, at);
+    if (step == Step::talk && rest_.size() > kLineMax) {
+        rest_.clear();
+        too_long_ = true;
+    }
+    return step;
 }
 
 AgentPush::Step AgentPush::line(std::string_view line, std::string& reply) {
@@ -130,7 +137,9 @@ AgentPush::Step AgentPush::line(std::string_view line, std::string& reply) {
     if (word == "nowhere") return over({.detail = "no folder there from which a program may run"});
     if (word == "spoilt") return over({.detail = "the agent did not arrive whole (disk: " + more + ")"});
     if (word == "foreign") return over({.detail = "the agent does not run on this machine (" + more + ")"});
-    if (word == "arch") {
+    // Each is asked for once: a machine that asks again and again would be answered until our memory is full.
+    if (word == "arch" && expected_ == Expected::arch) {
+        expected_ = Expected::send;
         auto found = agent_for_(more);
         if (!found) return over({.detail = found.error().message});
         binary_ = *std::move(found);
@@ -141,7 +150,11 @@ AgentPush::Step AgentPush::line(std::string_view line, std::string& reply) {
         outcome_.detail = "the talk with the machine broke off";
         return Step::talk;
     }
-    if (word == "send") return Step::upload;
+    if (word == "send" && expected_ == Expected::send) {
+        expected_ = Expected::end;
+        return Step::upload;
+    }
+    if (word == "arch" || word == "send") return over({.detail = "the machine's shell does not keep to the talk (\"" + std::string(word) + "\" out of turn)"});
     return Step::talk;
 }
 

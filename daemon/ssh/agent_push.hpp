@@ -44,7 +44,8 @@ class AgentPush {
 
     /// What is sent before anything is read.
     [[nodiscard]] std::string opening() const;
-    /// Takes what was printed; `reply` is to be sent.
+    /// Takes what was printed; `reply` is to be sent. Whatever a machine prints, the replies of a talk are few and short, and
+    /// the binary is to be sent once at most.
     Step take(std::string_view printed, std::string& reply);
     [[nodiscard]] const AgentBinary& binary() const { return binary_; }
 
@@ -63,7 +64,10 @@ class AgentPush {
     std::map<std::string, std::string> env_;
     AgentFor agent_for_;
     AgentBinary binary_;
-    std::string rest_;  // a line that has not ended
+    enum class Expected : std::uint8_t { arch, send, end };
+    Expected expected_{Expected::arch};  // what the machine may ask for next
+    std::string rest_;      // a line that has not ended
+    bool too_long_{false};  // what comes until the next line's end belongs to a line that is too long
     Outcome outcome_;
 };
 

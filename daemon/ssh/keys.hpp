@@ -21,8 +21,9 @@ struct KeyPair {
 /// `public_key` without its comment: "ssh-ed25519 AAAA…".
 [[nodiscard]] std::string bare_public_key(std::string_view public_key);
 
-/// The pair in `folder`/id_ed25519 (0600) and id_ed25519.pub, made at the first call. Errors: `io` with the path, also for a
-/// pair of which one half is missing: a new one would lock us out of the machines that run.
+/// The pair in `folder`/id_ed25519 (0600, also if it was wider) and id_ed25519.pub, made at the first call. A public half that is
+/// missing, or belongs to another key, is written anew from the private one. Errors: `io` with the path, also for a private half
+/// that cannot be read as one: a new one would lock us out of the machines that run.
 Result<KeyPair> load_or_make_client_key(const std::string& folder, std::string_view comment);
 
 }  // namespace gf::ssh

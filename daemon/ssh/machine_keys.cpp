@@ -46,12 +46,17 @@ std::size_t MachineKeys::count() const {
     return found;
 }
 
-void MachineKeys::keep_only(const std::set<MachineId>& machines) {
+void MachineKeys::forget_over(const std::function<Fate(const MachineId&)>& fate) {
     std::error_code error;
-    std::vector<fs::path> gone;
-    for (fs::directory_iterator it(folder_ + "/machines", error), end; !error && it != end; it.increment(error))
-        if (!machines.contains(MachineId{it->path().filename().string()})) gone.push_back(it->path());
-    for (const auto& path : gone) fs::remove_all(path, error);
+    std::vector<fs::path> over;
+    const auto longest = fs::file_time_type::clock::now() - kUnheardMax;
+    for (fs::directory_iterator it(folder_ + "/machines", error), end; !error && it != end; it.increment(error)) {
+        const Fate told = fate(MachineId{it->path().filename().string()});
+        std::error_code unread;
+        const auto changed = fs::last_write_time(it->path(), unread);
+        if (told == Fate::over || (told == Fate::unheard && !unread && changed < longest)) over.push_back(it->path());
+    }
+    for (const auto& path : over) fs::remove_all(path, error);
 }
 
 MachineKeys::Known MachineKeys::known(const MachineId& machine) const {

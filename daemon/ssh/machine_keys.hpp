@@ -8,7 +8,9 @@
 // The folder is made before the machine is rented: that it exists says that this machine is reached so, whatever the
 // configuration says later. Calls block for small files. Thread-safe for different machines.
 #pragma once
-#include <set>
+#include <chrono>
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,8 +31,12 @@ class MachineKeys {
     void forget(const MachineId& machine);
     /// How many machines have a folder now.
     [[nodiscard]] std::size_t count() const;
-    /// Forgets all that are not among these.
-    void keep_only(const std::set<MachineId>& machines);
+    /// What the store says of a machine. `unheard`: it knows nothing of it, or could not be read.
+    enum class Fate : std::uint8_t { kept, over, unheard };
+    /// Forgets those that are over, and those that nobody has heard of for kUnheardMax: an empty store, or another one, is no
+    /// proof that a machine does not run, and its keys are the only way there.
+    void forget_over(const std::function<Fate(const MachineId&)>& fate);
+    static constexpr std::chrono::hours kUnheardMax{24 * 60};
 
     struct Known {
         std::string file;           // for UserKnownHostsFile

@@ -49,6 +49,17 @@ Result<void> write_private_file(const std::string& path, std::string_view text) 
     return {};
 }
 
+Result<void> make_file_private(const std::string& path) {
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return failed("make private", path);
+    const bool done = ::fchmod(fd, 0600) == 0;
+    const int error = errno;
+    ::close(fd);
+    errno = error;
+    if (!done) return failed("make private", path);
+    return {};
+}
+
 Result<std::string> read_small_file(const std::string& path) {
     constexpr std::size_t kBytesMax = 64 * 1024;
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);

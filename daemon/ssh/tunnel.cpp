@@ -30,6 +30,7 @@ constexpr auto kLookFirst = 5s;            // an agent that is still not there i
 constexpr auto kLookMax = 60s;
 constexpr auto kFarewell = 1s;
 constexpr std::size_t kSaidMax = 8 * 1024;
+constexpr std::size_t kPendingMax = 64 * 1024;  // not yet taken by the machine; more is not asked for
 // Below the range from which systems give ports to outgoing connections, so that nothing on the machine takes it in a pause.
 constexpr int kPortFirst = 20'000;
 constexpr int kPortCount = 12'000;
@@ -285,19 +286,20 @@ Tunnel::Went Tunnel::talk(Child& shell, AgentPush& push) {
     std::string pending = push.opening(), err;
     std::optional<File> upload;
     bool err_open = true;
-    auto until = Clock::now() + kTalkPatience;
+    const auto end = Clock::now() + owner_.options_.talk_max;
+    auto until = std::min(end, Clock::now() + kTalkPatience);
     while (true) {
         if (upload && pending.empty()) {
             pending = upload->next();
             if (pending.empty()) upload.reset();
         }
-        std::vector<pollfd> fds{{.fd = shell.output(), .events = POLLIN, .revents = 0},
+        std::vector<pollfd> fds{{.fd = pending.size() > kPendingMax ? -1 : shell.output(), .events = POLLIN, .revents = 0},
                                 {.fd = err_open ? shell.errors() : -1, .events = POLLIN, .revents = 0},
                                 {.fd = pending.empty() ? -1 : shell.input(), .events = POLLOUT, .revents = 0}};
         const Woken woken = wait(fds, until);
         if (woken == Woken::told) return Went::told;
-        if (woken == Woken::timeout) return Went::failed;
-        until = Clock::now() + kTalkPatience;
+        if (woken == Woken::timeout || Clock::now() >= end) return Went::failed;
+        until = std::min(end, Clock::now() + kTalkPatience);
         if (fds[2].revents != 0 && !send_some(shell.input(), pending)) {
             pending.clear();
             upload.reset();
@@ -379,6 +381,11 @@ bool Tunnel::connect_and_hold() {
     }
     if (const auto why = unusable(now_.to); !why.empty()) {
         tell(false, "bad_endpoint", why);
+        return false;
+    }
+    // Each time anew: what cleans /tmp may have taken the folder, and somebody else may have made it since.
+    if (auto folder = owner_.make_socket_folder(); !folder) {
+        tell(false, "ssh_failed", folder.error().message);
         return false;
     }
     const auto known = owner_.keys_.known(machine_);

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <system_error>
 
 #include "checkpoints/digest.hpp"
@@ -17,15 +19,18 @@ namespace {
 /// The path of a unix socket has at most 107 bytes; ssh makes it under a name that is 17 longer than the final one, which has 16.
 constexpr std::size_t kSocketFolderMax = 107 - 1 - 16 - 17;
 
-/// A folder in /tmp that is ours and nobody else's, the same for each run on this data folder.
-Result<std::string> short_folder(const std::string& data_dir) {
-    const std::string path = "/tmp/gpuferry-ssh-" + std::to_string(::geteuid()) + "-" + checkpoints::sha256(data_dir).hex().substr(0, 12);
+/// A folder that is ours, that nobody else may write in, and no link.
+bool ours_alone(const std::string& path) {
     struct stat there{};
-    const bool made = ::mkdir(path.c_str(), 0700) == 0;
-    if (!made && ::lstat(path.c_str(), &there) != 0) return fail(ErrorKind::io, "cannot make the folder " + path);
-    if (!made && (!S_ISDIR(there.st_mode) || there.st_uid != ::geteuid() || (there.st_mode & 0077) != 0))
-        return fail(ErrorKind::io, path + " is somebody else's");
-    return path;
+    return ::lstat(path.c_str(), &there) == 0 && S_ISDIR(there.st_mode) && there.st_uid == ::geteuid() && (there.st_mode & 0022) == 0;
+}
+
+/// Where sockets lie when data_dir is too deep: the same for each run on this data folder.
+std::string short_folder(const std::string& data_dir, const std::vector<std::string>& runtime_folders) {
+    const std::string name = "/gpuferry-ssh-" + std::to_string(::geteuid()) + "-" + checkpoints::sha256(data_dir).hex().substr(0, 12);
+    for (const auto& folder : runtime_folders)
+        if (folder.starts_with('/') && folder.size() + name.size() <= kSocketFolderMax && ours_alone(folder)) return folder + name;
+    return "/tmp" + name;
 }
 
 }  // namespace
@@ -41,11 +46,19 @@ Result<void> Tunnels::open_keys() {
     if (!client) return fail(std::move(client).error());
     client_ = *std::move(client);
     sockets_ = folder_ + "/run";
-    if (sockets_.size() <= kSocketFolderMax) return make_private_folder(sockets_);
-    auto made = short_folder(options_.data_dir);
-    if (!made) return fail(std::move(made).error());
-    sockets_ = *std::move(made);
-    sockets_are_temporary_ = true;
+    sockets_are_temporary_ = sockets_.size() > kSocketFolderMax;
+    if (sockets_are_temporary_) sockets_ = short_folder(options_.data_dir, options_.runtime_folders);
+    else if (auto made = make_private_folder(sockets_); !made) return made;
+    return make_socket_folder();
+}
+
+Result<void> Tunnels::make_socket_folder() const {
+    struct stat there{};
+    const bool made = ::mkdir(sockets_.c_str(), 0700) == 0;
+    if (!made && ::lstat(sockets_.c_str(), &there) != 0)
+        return fail(ErrorKind::io, "cannot make the folder " + sockets_ + ": " + std::strerror(errno));
+    if (!made && (!S_ISDIR(there.st_mode) || there.st_uid != ::geteuid() || (there.st_mode & 0077) != 0))
+        return fail(ErrorKind::io, sockets_ + " is somebody else's, or open to others; remove it");
     return {};
 }
 
@@ -57,7 +70,13 @@ Result<SshSetup> Tunnels::prepare(const MachineId& machine, bool make_host_key) 
 }
 
 void Tunnels::open(const MachineId& machine, const SshEndpoint& to) {
-    if (!keys_.prepared(machine)) return;
+    if (!keys_.prepared(machine)) {
+        if (!options_.agent_connected(machine))
+            options_.tell(TunnelNews{.machine = machine, .up = false, .reason = "no_keys",
+                                     .detail = "there is no " + folder_ + "/machines/" + machine.get() +
+                                               ": it was not rented to be reached by ssh, or its keys were removed; nothing goes there"});
+        return;
+    }
     std::string refused;
     {
         const std::scoped_lock lock(mutex_);

@@ -10,7 +10,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -31,7 +30,9 @@ class Tunnel;
 ///   host_key_changed   a machine that we know shows another key: never talked to; tried again, rarely
 ///   forward_refused    its sshd gives us no listener
 ///   agent_not_started  the way stands, the agent does not run
-///   no_ssh, bad_endpoint, too_many
+///   no_keys            nothing of ours is there that could let us in: never gone to
+///   too_many           no thread or descriptor is left; `open` it again later
+///   no_ssh, bad_endpoint
 struct TunnelNews {
     MachineId machine;
     bool up{false};
@@ -53,6 +54,9 @@ struct TunnelsOptions {
     std::function<void(const TunnelNews&)> tell;
     std::uint64_t seed{1};           // of the jitter
     std::chrono::milliseconds pause_stranger{60'000};  // between two tries where another host key is shown
+    std::chrono::milliseconds talk_max{15 * 60'000};   // for one talk with a machine's shell, the agent's way there included
+    /// Where the control sockets may lie if data_dir is too deep for them; the first that is a folder of ours wins, /tmp is the last.
+    std::vector<std::string> runtime_folders;
 };
 
 class Tunnels {
@@ -70,11 +74,15 @@ class Tunnels {
     /// What a launch needs, and the mark that this machine is reached by ssh. Errors: `io`, `full`, `quota` when kTunnelsMax
     /// machines are; thread-safe.
     Result<SshSetup> prepare(const MachineId& machine, bool make_host_key);
-    /// Forgets the keys of machines that are not among these. Before the first `open`.
-    void keep_only(const std::set<MachineId>& machines) { keys_.keep_only(machines); }
+    /// Forgets the keys of machines that are over (MachineKeys::forget_over). Before the first `open`.
+    void forget_over(const std::function<MachineKeys::Fate(const MachineId&)>& fate) { keys_.forget_over(fate); }
+    [[nodiscard]] bool prepared(const MachineId& machine) const { return keys_.prepared(machine); }
+    /// The ssh that is called; empty = there is none.
+    [[nodiscard]] const std::string& program() const { return program_; }
 
-    /// Keeps a tunnel to this machine, whose sshd is there now. Does nothing for a machine that was not prepared, and for one
-    /// that is held there already. Never blocks for long; thread-safe, as is all that follows.
+    /// Keeps a tunnel to this machine, whose sshd is there now. Tells `no_keys` for a machine that was not prepared and whose agent
+    /// is not here by itself, does nothing for one that is held there already. Never blocks for long; thread-safe, as is all that
+    /// follows.
     void open(const MachineId& machine, const SshEndpoint& to);
     /// Ends it, a moment later: what is on its way to the agent may still arrive. The machine's keys are forgotten.
     void close(const MachineId& machine);
@@ -85,6 +93,8 @@ class Tunnels {
 
  private:
     friend class Tunnel;
+    /// The folder of the control sockets, made if it is not there, and ours alone. Errors: `io`. Thread-safe.
+    Result<void> make_socket_folder() const;
 
     TunnelsOptions options_;
     std::string folder_;           // data_dir/ssh

@@ -16,7 +16,7 @@ TEST_CASE("a value cannot forge a line or a field") {
 }
 
 TEST_CASE("a registered secret is in no line, in any of its forms") {
-    redact(Secret("rpa_EXAMPLE111/+"));
+    redact("account", Secret("rpa_EXAMPLE111/+"));
     CHECK(line("x", {{"url", "https://h/?api_key=rpa_EXAMPLE111/+"}}) == "x url=\"https://h/?api_key=***\"");
     CHECK(line("x", {{"url", "https://h/?k=rpa_EXAMPLE111%2F%2B"}}).find("EXAMPLE") == std::string::npos);
     // base64 of "user:rpa_EXAMPLE111/+": the secret does not begin at a multiple of three bytes.
@@ -24,8 +24,42 @@ TEST_CASE("a registered secret is in no line, in any of its forms") {
 }
 
 TEST_CASE("a short secret does not blank out ordinary text") {
-    redact(Secret("ok"));
+    redact("short", Secret("ok"));
     CHECK(line("x", {{"state", "ok"}}) == "x state=ok");
+}
+
+TEST_CASE("a secret is masked whatever characters it has, alone and inside of what somebody else has escaped") {
+    for (const char* value : {"say\"quoted\"EXAMPLE", "back\\slash\\EXAMPLE", "two\nlines\nEXAMPLE", "tab\tEXAMPLE", "bell\x07""EXAMPLE",
+                              "two words EXAMPLE", "k=EXAMPLE"}) {
+        redact("odd", Secret(value));
+        CHECK(line("x", {{"said", value}}) == "x said=***");
+        CHECK(line("x", {{"said", "it was " + std::string(value) + "."}}) == "x said=\"it was ***.\"");
+    }
+    redact("odd", Secret("two\nlines\nEXAMPLE"));
+    CHECK(line("two\nlines\nEXAMPLE", {}) == "***");
+    CHECK(line("x", {{"json", R"({"value":"two\nlines\nEXAMPLE"})"}}).find("EXAMPLE") == std::string::npos);
+}
+
+TEST_CASE("of each owner the newest two values are hidden, and none once it is forgotten") {
+    for (int i = 0; i < 1000; ++i) redact("rotating", Secret("token_" + std::to_string(10'000 + i) + "_x"));
+    redact("another", Secret("token_10000_y"));
+    CHECK(line("x", {{"t", "token_10997_x"}}) == "x t=token_10997_x");
+    CHECK(line("x", {{"t", "token_10998_x"}}) == "x t=***");
+    CHECK(line("x", {{"t", "token_10999_x"}}) == "x t=***");
+    redact("rotating", Secret("token_10998_x"));  // in use again: now the other one is the older
+    redact("rotating", Secret("token_11000_x"));
+    CHECK(line("x", {{"t", "token_10998_x"}}) == "x t=***");
+    CHECK(line("x", {{"t", "token_10999_x"}}) == "x t=token_10999_x");
+    forget("rotating");
+    CHECK(line("x", {{"t", "token_10998_x"}}) == "x t=token_10998_x");
+    CHECK(line("x", {{"t", "token_10000_y"}}) == "x t=***");
+    forget("nobody");
+}
+
+TEST_CASE("a secret that begins like another one is hidden to its end") {
+    redact("short", Secret("prefix_EX"));
+    redact("long", Secret("prefix_EXAMPLE_TAIL"));
+    CHECK(line("x", {{"t", "prefix_EXAMPLE_TAIL"}}) == "x t=***");
 }
 
 }  // namespace

@@ -262,10 +262,12 @@ TEST_CASE("disk, time zones and ssh") {
     CHECK(line(lines, "ssh") == nullptr);  // nobody needs it
     write_file(b.folder / "Europe/Berlin", "TZif");
     b.settings.by_ssh = {"runpod"};
-    b.settings.path = "/nonexistent:" + b.folder / "bin";
     lines = self_checks(b.settings);
     CHECK(line(lines, "time_zones")->finding.level == Level::ok);
     CHECK(line(lines, "ssh")->finding.level == Level::failed);
+    CHECK(line(lines, "ssh")->finding.text.find("found no ssh program") != std::string::npos);  // whatever PATH leads to
+    b.settings.ssh = b.folder / "bin/ssh";
+    CHECK(line(self_checks(b.settings), "ssh")->finding.text.find("not there any more") != std::string::npos);
     write_file(b.folder / "bin/ssh", "#!/bin/sh\n");
     std::filesystem::permissions(b.folder / "bin/ssh", std::filesystem::perms::owner_all);
     lines = self_checks(b.settings);

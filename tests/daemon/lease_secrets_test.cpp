@@ -1,8 +1,10 @@
 // Users' secrets on their way to an agent: through the real runtime and the real gateway, to a client that speaks for the agent.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -101,7 +103,12 @@ struct LeaseBench {
         return std::make_shared<const JobSpec>(s);
     }();
 
-    LeaseBench() {
+    explicit LeaseBench(const std::function<void(JobSpec&)>& change = {}) {
+        if (change) {
+            JobSpec other = *spec;
+            change(other);
+            spec = std::make_shared<const JobSpec>(std::move(other));
+        }
         RuntimeOptions o;
         o.core.install = "runtime0";
         o.core.cloud_reachable = true;
@@ -221,6 +228,36 @@ TEST_CASE("a secret that does not open ends the connection, not the job: the age
     const auto lease = LeaseBench::next_lease(agent);
     REQUIRE(lease);
     CHECK(lease->secret_env.at("HF_TOKEN") == "HF_TOKEN_EXAMPLE");
+}
+
+TEST_CASE("a lease that does not fit into one message ends its job with the reason, and the agent's connection stays") {
+    std::string says;
+    const auto too_large = [&](const std::function<void(JobSpec&)>& change) {
+        LeaseBench b(change);
+        SocketClient agent(b.gateway->port(), b.enrol(), true);
+        agent.send(LeaseBench::hello());
+        const auto reader = b.store->open_reader().value();
+        std::vector<EventRecord> all;
+        LeaseBench::wait_for([&] {
+            all = reader->events(JobId{}, 0, 1000).value();
+            return std::ranges::any_of(all, [](const EventRecord& e) { return e.kind == "job_state" && e.state == "failed"; });
+        });
+        says.clear();
+        for (const auto& e : all) says += e.kind + " " + e.state + " " + e.reason + " " + e.detail + "\n";
+        CHECK(says.find("too large for one message") != std::string::npos);
+        CHECK(says.find("user_error") != std::string::npos);
+        CHECK(says.find("EXAMPLE") == std::string::npos);
+    };
+    SUBCASE("with secrets") {
+        too_large([](JobSpec& spec) { spec.env["BIG"] = std::string(ap::kMessageBytesMax - 300, 'x'); });
+    }
+    SUBCASE("without any") {
+        too_large([](JobSpec& spec) {
+            spec.run = std::string(600'000, '\n');  // two bytes each on the way
+            spec.secrets.clear();
+            spec.image_auth.reset();
+        });
+    }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "daemon/log.hpp"
 #include "model/secret_name.hpp"
 #include "tests/daemon/support/rest_bench.hpp"
 
@@ -142,6 +143,40 @@ TEST_CASE("the values of one job's secrets have a bound together") {
     const auto got = b.call("POST", "/v1/jobs", "run: x\nsecrets: [" + names + "]\n", {kYaml});
     CHECK(got.status == 422);
     CHECK(parsed(got).at("errors").at(0).at("range") == "at most 262144 bytes");
+}
+
+TEST_CASE("a job of which a machine could not be told in one message is refused, with what takes the room") {
+    RestBench b;
+    const auto submit = [&](const nlohmann::json& spec) { return b.call("POST", "/v1/jobs", spec.dump(), {kJson}); };
+    const auto refused = [&](const nlohmann::json& spec, const std::string& field) {
+        const auto got = submit(spec);
+        CHECK(got.status == 422);
+        CHECK(parsed(got).at("errors").at(0).at("field") == field);
+        CHECK(parsed(got).at("errors").at(0).at("range") == "at most 1048576 bytes");
+    };
+    nlohmann::json env;
+    for (int i = 0; i < 14; ++i) env["BIG_" + std::to_string(i)] = std::string(30'000, 'v');
+    // A value of control characters takes six bytes each as JSON: four secrets that are allowed by their sum.
+    for (const char* name : {"A", "B", "C", "D"})
+        CHECK(b.call("PUT", std::string("/v1/secrets/") + name, body_of(std::string(60'000, '\x01')), {kJson}).status == 201);
+    CHECK(submit({{"run", "x"}, {"secrets", {"A", "B"}}}).status == 201);
+    refused({{"run", "x"}, {"secrets", {"A", "B", "C", "D"}}}, "secrets");
+    refused({{"run", "x"}, {"secrets", {"A", "B"}}, {"env", env}}, "env");
+    CHECK(submit({{"run", "x"}, {"env", env}}).status == 201);
+    CHECK(b.core->seen_of<SubmitJob>().size() == 2);
+}
+
+TEST_CASE("what the log hides of a secret ends with it") {
+    RestBench b;
+    const auto shown = [](const std::string& value) { return log::line("x", {{"t", value}}); };
+    CHECK(b.call("PUT", "/v1/secrets/HF_TOKEN", body_of("hf_first_EXAMPLE"), {kJson}).status == 201);
+    CHECK(b.call("PUT", "/v1/secrets/HF_TOKEN", body_of("hf_second_EXAMPLE"), {kJson}).status == 200);
+    CHECK(shown("hf_first_EXAMPLE") == "x t=***");
+    CHECK(shown("hf_second_EXAMPLE") == "x t=***");
+    CHECK(b.call("PUT", "/v1/secrets/HF_TOKEN", body_of("hf_third_EXAMPLE"), {kJson}).status == 200);
+    CHECK(shown("hf_first_EXAMPLE") == "x t=hf_first_EXAMPLE");
+    CHECK(b.call("DELETE", "/v1/secrets/HF_TOKEN").status == 204);
+    CHECK(shown("hf_third_EXAMPLE") == "x t=hf_third_EXAMPLE");
 }
 
 TEST_CASE("a server without a key takes no secrets") {

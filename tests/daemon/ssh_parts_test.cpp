@@ -59,11 +59,50 @@ TEST_CASE("our key is made once, is private, and is not made again over half of 
     CHECK(again->private_key.equals(made->private_key.reveal()));
     CHECK(mode_of(folder / "ssh") == 0700);
     CHECK(mode_of(folder / "ssh/id_ed25519") == 0600);
+    // Put back from a backup that kept no modes: ssh would refuse it.
+    ::chmod((folder / "ssh/id_ed25519").c_str(), 0644);
+    REQUIRE(load_or_make_client_key(folder / "ssh", "x").has_value());
+    CHECK(mode_of(folder / "ssh/id_ed25519") == 0600);
+    // The public half is the private one's, whatever stands there.
+    const auto bare = bare_public_key(made->public_key);
+    for (const std::string& wrong : {make_key_pair("another").public_key + "\n", std::string("no key"), std::string()}) {
+        test::write_file(folder / "ssh/id_ed25519.pub", wrong);
+        const auto put_right = load_or_make_client_key(folder / "ssh", "again");
+        REQUIRE(put_right.has_value());
+        CHECK(put_right->public_key == bare + " again");
+        CHECK(test::read_file(folder / "ssh/id_ed25519.pub") == bare + " again\n");
+    }
     std::filesystem::remove(folder / "ssh/id_ed25519.pub");
     const auto half = load_or_make_client_key(folder / "ssh", "x");
-    REQUIRE(!half.has_value());
-    CHECK(half.error().message.find("ssh-keygen -y") != std::string::npos);
+    REQUIRE(half.has_value());
+    CHECK(half->public_key == bare + " x");
     CHECK(test::read_file(folder / "ssh/id_ed25519") == made->private_key.reveal());
+}
+
+TEST_CASE("a private half that is none is an error, and never made anew") {
+    const test::TemporaryFolder folder;
+    const auto made = load_or_make_client_key(folder / "ssh", "gpuferry-test");
+    REQUIRE(made.has_value());
+    const std::string& whole = made->private_key.reveal();
+    const auto middle = whole.size() / 2;
+    for (const std::string& broken : {std::string(), whole.substr(0, middle), whole.substr(0, middle) + "!" + whole.substr(middle + 1),
+                                      std::string("-----BEGIN OPENSSH PRIVATE KEY-----\n-----END OPENSSH PRIVATE KEY-----\n")}) {
+        test::write_file(folder / "ssh/id_ed25519", broken);
+        const auto got = load_or_make_client_key(folder / "ssh", "x");
+        REQUIRE(!got.has_value());
+        CHECK(got.error().message.find(folder / "ssh/id_ed25519") != std::string::npos);
+        CHECK(test::read_file(folder / "ssh/id_ed25519") == broken);
+    }
+    const auto keygen = find_program("ssh-keygen");
+    REQUIRE(!keygen.empty());
+    std::filesystem::remove(folder / "ssh/id_ed25519");
+    CHECK(test::output_of({keygen, "-q", "-t", "ed25519", "-N", "a passphrase", "-f", folder / "ssh/id_ed25519"}).empty());
+    CHECK(!load_or_make_client_key(folder / "ssh", "x").has_value());
+    std::filesystem::remove(folder / "ssh/id_ed25519");
+    CHECK(test::output_of({keygen, "-q", "-t", "ed25519", "-N", "", "-C", "theirs", "-f", folder / "ssh/id_ed25519"}).empty());
+    const auto theirs = load_or_make_client_key(folder / "ssh", "x");
+    REQUIRE(theirs.has_value());
+    CHECK(theirs->public_key + "\n" == test::output_of({keygen, "-y", "-f", folder / "ssh/id_ed25519"}));
 }
 
 TEST_CASE("a machine's folder says what is known of it, and goes with it") {
@@ -103,11 +142,25 @@ TEST_CASE("a machine's folder says what is known of it, and goes with it") {
     CHECK(keys.port(found) == 0);
     REQUIRE(keys.set_port(found, 23456).has_value());
     CHECK(keys.port(found) == 23456);
-    keys.keep_only({found});
-    CHECK(!keys.prepared(ours));
-    CHECK(keys.prepared(found));
     keys.forget(found);
     CHECK(!keys.prepared(found));
+}
+
+TEST_CASE("only what the store holds as over is forgotten: it may be an empty store, or another one") {
+    using Fate = MachineKeys::Fate;
+    const test::TemporaryFolder folder;
+    MachineKeys keys(folder / "ssh");
+    const MachineId over{"mch_over"}, runs{"mch_runs"}, unheard{"mch_unheard"}, ancient{"mch_ancient"};
+    for (const auto& id : {over, runs, unheard, ancient}) REQUIRE(keys.prepare(id, "ssh-ed25519 AAAA me", true).has_value());
+    keys.forget_over([](const MachineId&) { return Fate::unheard; });  // an empty store
+    CHECK(keys.count() == 4);
+    const auto long_ago = std::filesystem::file_time_type::clock::now() - MachineKeys::kUnheardMax - std::chrono::hours{1};
+    for (const auto& id : {runs, ancient}) std::filesystem::last_write_time(folder / ("ssh/machines/" + id.get()), long_ago);
+    keys.forget_over([&](const MachineId& id) { return id == over ? Fate::over : id == runs ? Fate::kept : Fate::unheard; });
+    CHECK(!keys.prepared(over));
+    CHECK(keys.prepared(runs));
+    CHECK(keys.prepared(unheard));
+    CHECK(!keys.prepared(ancient));
 }
 
 TEST_CASE("a call names every option, and nothing of the user's is read") {
@@ -233,6 +286,40 @@ TEST_CASE("the talk with a machine listens to marked lines only") {
     const std::string endless(100'000, 'x');
     std::tie(step, outcome) = talk({endless.c_str(), "\ngpuferry:worn 5\n"}, reply);
     CHECK(step == AgentPush::Step::done);
+}
+
+TEST_CASE("a machine that asks again and again is answered once, and its talk is over") {
+    int asked = 0;
+    const auto agent = [&asked](std::string_view) -> Result<AgentBinary> {
+        ++asked;
+        return AgentBinary{.path = "/agent", .sha256 = std::string(64, 'a'), .size = 7};
+    };
+    const auto talk = [&](const std::string& printed, std::string& reply) {
+        AgentPush push(MachineTag{"gf-a-b"}, {{"GPUFERRY_ENROL", "secret"}}, agent);
+        const auto step = push.take(printed, reply);
+        return std::pair(step, push.outcome());
+    };
+    const std::string arch = "gpuferry:arch x86_64\n", send = "gpuferry:send\n";
+    std::string flood, reply;
+    for (int i = 0; i < 10'000; ++i) flood += arch;
+    auto [step, outcome] = talk(flood, reply);
+    CHECK(step == AgentPush::Step::done);
+    CHECK(!outcome.alive);
+    CHECK(outcome.detail.find("out of turn") != std::string::npos);
+    CHECK(asked == 1);
+    CHECK(reply.size() < 200);
+    std::tie(step, outcome) = talk(send, reply);  // nobody has told it of a binary
+    CHECK(step == AgentPush::Step::done);
+    CHECK(!outcome.alive);
+    AgentPush push(MachineTag{"gf-a-b"}, {}, agent);
+    CHECK(push.take(arch + send, reply) == AgentPush::Step::upload);
+    CHECK(push.take(send, reply) == AgentPush::Step::done);
+    CHECK(!push.outcome().alive);
+    // The rest of a line that was too long is no line.
+    AgentPush long_line(MachineTag{"gf-a-b"}, {}, agent);
+    CHECK(long_line.take(std::string(5000, 'x'), reply) == AgentPush::Step::talk);
+    CHECK(long_line.take("gpuferry:alive 1\n", reply) == AgentPush::Step::talk);
+    CHECK(long_line.take(std::string(70'000, 'x') + "\ngpuferry:alive 1\n", reply) == AgentPush::Step::done);
 }
 
 TEST_CASE("addresses that cannot be dialled from elsewhere are private") {

@@ -454,9 +454,9 @@ TEST_CASE("what cannot be is said in one word, and tried again") {
     bench.tunnels->open(bad, {.host = "-oProxyCommand=touch " + (bench.folder / "hacked")});
     CHECK(bench.hears(bad, "bad_endpoint"));
     CHECK(!fs::exists(bench.folder / "hacked"));
-    // A machine that dials us by itself has no keys here and gets no connection.
+    // What has no keys here gets no connection.
     bench.tunnels->open(machine('b'), Bench::at(sshd));
-    CHECK(bench.told(machine('b')).empty());
+    CHECK(bench.hears(machine('b'), "no_keys"));
     CHECK(bench.tunnels->count() == 2);
 }
 
@@ -472,6 +472,63 @@ TEST_CASE("no machine is prepared beyond the tunnels that a daemon keeps, and a 
     CHECK(one_more.error().kind == ErrorKind::quota);
     bench.tunnels->close(MachineId{id});
     CHECK(bench.tunnels->prepare(machine('d'), false).has_value());
+}
+
+TEST_CASE("a machine whose shell never stops talking is left after a while, and the way stands") {
+    NEEDS_SSHD()
+    Bench bench([](TunnelsOptions& options) { options.talk_max = std::chrono::milliseconds{1000}; });
+    TestSshd sshd(bench.folder / "m");
+    const Cleaned cleaned{sshd.home()};
+    test::write_file(sshd.home() + "/.bashrc", "while echo gpuferry: talk; do :; done; exit\n");
+    bench.prepare(machine('8'), sshd, true);
+    sshd.start();
+    bench.tunnels->open(machine('8'), Bench::at(sshd));
+    REQUIRE_MESSAGE(bench.hears(machine('8'), "agent_not_started"), bench.all_told(machine('8')));
+}
+
+TEST_CASE("a machine without keys is told as that, unless its agent is here by itself") {
+    std::atomic<bool> here{false};
+    Bench bench([&](TunnelsOptions& options) { options.agent_connected = [&](const MachineId&) { return here.load(); }; });
+    bench.tunnels->open(machine('8'), {.host = "127.0.0.1", .port = 9, .user = "root"});
+    REQUIRE(bench.told(machine('8')).size() == 1);
+    CHECK(bench.told(machine('8'))[0].reason == "no_keys");
+    CHECK(bench.tunnels->count() == 0);
+    here = true;
+    bench.tunnels->open(machine('8'), {.host = "127.0.0.1", .port = 9, .user = "root"});
+    CHECK(bench.told(machine('8')).size() == 1);
+}
+
+TEST_CASE("the folder of the sockets is looked at each time, and lies where only we may write if there is such a place") {
+    NEEDS_SSHD()
+    const test::TemporaryFolder runtime;
+    const std::string open = runtime / "open", ours = runtime / "ours";
+    fs::create_directories(open);
+    fs::create_directories(ours);
+    ::chmod(open.c_str(), 0777);
+    ::chmod(ours.c_str(), 0755);
+    Bench bench([&](TunnelsOptions& options) {
+        options.data_dir += "/" + std::string(100, 'd');  // too deep for a socket
+        options.runtime_folders = {"relative", runtime / "absent", open, ours};
+    });
+    CHECK(fs::is_empty(open));
+    REQUIRE(!fs::is_empty(ours));
+    const fs::path sockets = fs::directory_iterator(ours)->path();
+    // While we were away somebody has made it instead.
+    fs::remove(sockets);
+    fs::create_directories(runtime / "trap");
+    fs::create_directory_symlink(runtime / "trap", sockets);
+    TestSshd sshd(bench.folder / "m");
+    const Cleaned cleaned{sshd.home()};
+    bench.prepare(machine('9'), sshd, true);
+    sshd.start();
+    bench.tunnels->open(machine('9'), Bench::at(sshd));
+    REQUIRE_MESSAGE(bench.hears(machine('9'), "ssh_failed"), bench.all_told(machine('9')));
+    CHECK(bench.told(machine('9'))[0].detail.find(sockets.string()) != std::string::npos);
+    CHECK(fs::is_empty(runtime / "trap"));
+    // What cleans up there takes it away: it is made anew.
+    fs::remove(sockets);
+    REQUIRE_MESSAGE(bench.hears(machine('9'), "up"), bench.all_told(machine('9')));
+    CHECK(fs::is_directory(fs::symlink_status(sockets)));
 }
 
 TEST_CASE("an agent that does not start is told, and the way stands") {
