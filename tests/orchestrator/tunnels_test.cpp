@@ -67,6 +67,50 @@ TEST_CASE_FIXTURE(Tunnelled, "a tunnel is asked for when the machine runs and sh
     CHECK(count<CloseTunnel>() == 0);
 }
 
+TEST_CASE_FIXTURE(Tunnelled, "a tunnel for which nothing was left here is asked for again, and told once") {
+    JobId id;
+    const CallLaunch call = first_launch(on_demand(), &id);
+    launched(call, "i1");
+    shows("i1", at(22));
+    pass(Seconds{15});
+    CHECK(opened().size() == 1);
+    for (int i = 0; i < 5; ++i) {
+        apply(TunnelChanged{call.machine, false, "too_many: Resource temporarily unavailable"});
+        CHECK(opened().empty());  // not at once: it would be refused again
+        pass(Seconds{15});
+        CHECK(opened().size() == 1);
+    }
+    CHECK(tunnel_events(id).size() == 1);
+    apply(TunnelChanged{call.machine, true, "up: ubuntu@203.0.113.5:22, port 23456 there"});
+    pass(Seconds{40});
+    CHECK(opened().empty());
+    CHECK(tunnel_events(id).size() == 2);
+}
+
+TEST_CASE_FIXTURE(Tunnelled, "after a restart a machine that worked is gone to also while its provider does not say that it runs") {
+    const Running a = run_one(on_demand(), "i1");
+    shows("i1", at(22), Presence::unknown);  // Lambda's "unhealthy"
+    restart();
+    apply(Tick{});
+    answer_market();
+    pass(Seconds{15});
+    const auto open = opened();
+    REQUIRE(open.size() == 1);
+    CHECK(open[0].machine == a.machine);
+    CHECK(open[0].to == at(22));
+}
+
+TEST_CASE_FIXTURE(Tunnelled, "a machine that boots is not gone to before its provider says that it runs") {
+    const CallLaunch call = first_launch(on_demand());
+    launched(call, "i1");
+    shows("i1", at(22), Presence::unknown);
+    pass(Seconds{40});
+    CHECK(opened().empty());
+    shows("i1", at(22));
+    pass(Seconds{15});
+    CHECK(opened().size() == 1);
+}
+
 TEST_CASE_FIXTURE(Tunnelled, "a tunnel ends with its machine, whichever way that ends") {
     JobId id;
     const CallLaunch call = first_launch(on_demand(), &id);
