@@ -1,6 +1,8 @@
 #include <CLI/CLI.hpp>
 #include <malloc.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -26,7 +28,20 @@ int refuse(const std::string& what, const gf::Error& error) {
     return 1;
 }
 
+/// This process holds every key: of the accounts, of the installation, of ssh, and users' secrets on their way. None of it may end
+/// in a core file, or be read from its memory by another program of the same user. The hard limit stays: what is started from
+/// here may have its own cores.
+void keep_memory_private() {
+    rlimit cores{};
+    if (::getrlimit(RLIMIT_CORE, &cores) == 0) {
+        cores.rlim_cur = 0;
+        ::setrlimit(RLIMIT_CORE, &cores);
+    }
+    ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);  // also where the kernel hands cores to a program, which the limit does not stop
+}
+
 int serve(int argc, char** argv) {
+    keep_memory_private();
     CLI::App app{"gpuferryd: runs GPU jobs on rented machines"};
     std::string config, listen, agent_listen, data_dir, level{"info"};
     gf::ServiceOptions options;

@@ -117,7 +117,11 @@ def processes():
             if after[0] in "ZX":
                 continue
             argv = (base / "cmdline").read_bytes().split(b"\0")[:-1]
-            seen[int(entry)] = (int(after[1]), [a.decode(errors="replace") for a in argv], (base / "environ").read_bytes())
+            try:
+                environment = (base / "environ").read_bytes()
+            except PermissionError:  # the daemon's memory is closed to all but root
+                environment = b""
+            seen[int(entry)] = (int(after[1]), [a.decode(errors="replace") for a in argv], environment)
         except (OSError, IndexError, ValueError):
             continue  # it ended meanwhile, or belongs to somebody else
     return seen
