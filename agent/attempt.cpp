@@ -67,6 +67,8 @@ void Attempt::start() {
     thread_ = std::thread([this] { run(); });
 }
 
+std::string Attempt::checkpoint_folder() const { return below(folder_, lease_.checkpoint.path); }
+
 std::string Attempt::private_path(const std::string& name) const { return host_.workspace.private_folder() + "/" + name; }
 
 std::string Attempt::state() const {
@@ -330,7 +332,7 @@ void Attempt::finish() {
     } else {
         if (lease_.checkpoint.declared && (!stopped || stopped->checkpoint)) last_checkpoint(exited);
         local_done_ = true;
-        if (good && !stopped && !fenced_) publish(exited);
+        if (good && !stopped && !exit.keeper_lost && !fenced_) publish(exited);
     }
     local_done_ = true;
     if (!fenced_) ship_log();
@@ -356,12 +358,13 @@ bool Attempt::is_done(const std::string& kept) {
 
 void Attempt::last_checkpoint(ap::Exited& exited) {
     JobExit exit;
-    LastWrites writes{.newest = newest_change(below(folder_, lease_.checkpoint.path)), .signalled = {}, .ended = wall_time()};
+    LastWrites writes{.newest = newest_change(checkpoint_folder()), .signalled = {}, .ended = wall_time()};
     {
         const std::lock_guard lock(mutex_);
         exit = *exit_;
         // Not now: since then a snapshot was broken off, or this worker started anew, and a torn file would look quiet.
         if (exit.ended_ms > 0) writes.ended = instant_of(exit.ended_ms);
+        if (exit.newest_ms > 0) writes.newest = instant_of(exit.newest_ms);
         writes.signalled = signalled_wall_;
     }
     if (!final_snapshot_is_safe(lease_, exit, writes)) {

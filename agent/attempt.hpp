@@ -94,6 +94,7 @@ class Attempt {
     void ship_log();
     void remember(const char* phase);
     [[nodiscard]] std::string private_path(const std::string& name) const;
+    [[nodiscard]] std::string checkpoint_folder() const;
     [[nodiscard]] std::optional<StopOrder> stop_order() const;
     [[nodiscard]] bool preparing_is_over() const;
     void make_helpers(bool resumed);

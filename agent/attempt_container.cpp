@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "agent/attempt.hpp"
+#include "agent/clock.hpp"
 #include "agent/command.hpp"
 #include "agent/log.hpp"
 
@@ -12,6 +13,8 @@ namespace ap = agent_protocol;
 namespace {
 
 constexpr Millis kRemoveLimit{120'000};
+// At an attempt's end there is no waiting for an engine that boots: it may be the engine's going that ended the job.
+constexpr Millis kFindAgain{20'000};
 
 std::string own_program(const Workspace& workspace) { return workspace.private_folder() + "/bin/gpuferry-agent"; }
 
@@ -34,8 +37,10 @@ Result<void> Attempt::wipe() {
     const std::vector<std::string> inside{kLogSpool, kPackSpool, kCodeAside, kBox};
     auto made = host_.workspace.prepare(lease_.job, inside);
     if (!made && engine_ && engine_->by_sudo()) {
-        // The container's root wrote what an agent of another user cannot remove.
-        const auto removed = run_command("sudo", {"-n", "rm", "-rf", "--one-file-system", "--", folder_}, kRemoveLimit);
+        // The container's root wrote what an agent of another user cannot remove, in this job's folder or in another's.
+        std::vector<std::string> words{"-n", "rm", "-rf", "--one-file-system", "--"};
+        for (const auto& name : host_.workspace.left_over(lease_.job)) words.push_back(host_.workspace.job_folder(name));
+        const auto removed = run_command("sudo", words, kRemoveLimit);
         if (removed.good()) made = host_.workspace.prepare(lease_.job, inside);
     }
     if (!made) return fail(made.error());
@@ -74,6 +79,7 @@ void Attempt::contain(JobOrder& order) const {
     order.entrypoint = entrypoint_;
     order.door = private_path(kBox) + "/door.sock";
     order.path_more = private_path("bin");
+    if (lease_.checkpoint.declared) order.saves_in = checkpoint_folder();
     order.give_back = ::getuid() != 0;
     order.owner_uid = ::getuid();
     order.owner_gid = ::getgid();
@@ -92,13 +98,16 @@ void Attempt::contain(JobOrder& order) const {
     order.inspect = engine_->inspect_command_line(name);
 }
 
-/// After the keeper was killed: its line to the container is cut, which ends that; here it is seen to.
+/// After the keeper was killed: its line to the container is cut, which ends that; here it is seen to. The stop that breaks off a
+/// pull is not to break this off.
 void Attempt::remove_container() {
     if (!engine_) {
-        auto engine = ContainerEngine::find(host_.settings.machine, {});
+        const Millis until = boot_time() + kFindAgain;
+        auto engine = ContainerEngine::find(host_.settings.machine, [until] { return boot_time() >= until; });
         if (engine) engine_ = *std::move(engine);
     }
     if (!engine_) return;
+    engine_->set_cancelled({});
     const auto removed = engine_->remove_left_over();
     if (!removed) log("warn", removed.error().message);
 }

@@ -18,6 +18,7 @@
 #include "agent/clock.hpp"
 #include "agent/container_door.hpp"
 #include "agent/container_engine.hpp"
+#include "agent/ending.hpp"
 #include "agent/job_process.hpp"
 #include "agent/processes.hpp"
 #include "agent/settings.hpp"
@@ -57,6 +58,7 @@ class Contained {
         if (!take_order()) return kCannotServe;
         if (start()) {
             while (!(childless_ && !leader_alive_)) step();
+            note_end();
             give_back();
         }
         tell_end();
@@ -122,18 +124,28 @@ class Contained {
         if (killing_) go_on_killing();
     }
 
-    /// `docker stop`, or the machine going down: for the job to see to.
+    /// `docker stop`, the engine going down, or the machine with it. The job gets that signal once, and its answer is no end of its
+    /// own: a program that saves and exits 0 then has not done its work.
     void take_signals() {
         signalfd_siginfo info{};
-        while (::read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info))
-            if (info.ssi_signo == SIGTERM) pass_signal(SIGTERM, false);
+        bool asked = false;
+        while (::read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) asked = asked || info.ssi_signo == SIGTERM;
+        if (!asked) return;
+        reap();  // what had ended before is an end of its own
+        if (stopping_ || killing_) return;
+        exit_.keeper_lost = stopped_from_outside_ = true;
+        exit_.detail = "the container was stopped from outside: by hand, or with the engine or the machine";
+        pass_signal(SIGTERM, false);
     }
 
     void take_orders() {
         const bool alive = keeper_.receive() && keeper_.flush();
         while (auto frame = keeper_.next()) {
             if (frame->type == FrameType::kill_job) begin_kill();
-            if (frame->type == FrameType::signal_job) pass_signal(static_cast<int>(frame->number(0)), frame->field(1) == "1");
+            if (frame->type != FrameType::signal_job) continue;
+            const int number = static_cast<int>(frame->number(0));
+            // The machine goes down: the engine and the keeper both stop the job, in whichever order.
+            if (!(stopped_from_outside_ && number == SIGTERM)) pass_signal(number, frame->field(1) == "1");
         }
         if (alive) return;
         keeper_.close();  // killed, or the agent with it: whoever gets this task next must be its only writer
@@ -180,13 +192,19 @@ class Contained {
         if (left.empty() && leader_alive_) ::kill(-leader_, SIGKILL);
     }
 
+    /// The last of it is gone. Before the folder is given back, which changes the time of every file in it.
+    void note_end() {
+        exit_.ended_ms = unix_millis(wall_time());
+        if (!order_->give_back || order_->saves_in.empty()) return;
+        if (const auto newest = newest_change(order_->saves_in)) exit_.newest_ms = unix_millis(*newest);
+    }
+
     void give_back() {
         if (order_->give_back) [[maybe_unused]] const auto given = give_tree(order_->folder, order_->owner_uid, order_->owner_gid);
     }
 
     void tell_end() {
         if (!keeper_.is_open()) return;
-        exit_.ended_ms = unix_millis(wall_time());
         keeper_.send(frame_of(order_->mark, exit_));
         const Millis until = boot_time() + kFarewell;
         while (keeper_.has_output() && boot_time() < until) {
@@ -208,6 +226,7 @@ class Contained {
     bool leader_alive_{false};
     bool childless_{false};
     bool stopping_{false};
+    bool stopped_from_outside_{false};
     bool killing_{false};
     JobExit exit_;
 };

@@ -25,7 +25,8 @@ constexpr Millis kBootPatience{180'000};
 constexpr Millis kShort{60'000};
 // Removing waits for the device driver to let go of the GPU.
 constexpr Millis kRemoveLimit{120'000};
-constexpr Millis kPullPatience{900'000};
+// Of a pull: none that counts. Fits into what poll takes.
+constexpr Millis kNoLimit = std::chrono::hours{24 * 20};
 constexpr Millis kBackOffFirst{2'000};
 constexpr Millis kBackOffMax{60'000};
 constexpr Millis kTellEvery{2'000};
@@ -78,14 +79,15 @@ Result<ContainerEngine> ContainerEngine::find(const std::string& machine, const 
         engine.podman_ = true;
     }
     if (program.empty()) return fail(ErrorKind::io, "the job has an image, and this machine has neither docker nor podman");
+    const std::string sudo = find_program("sudo");  // with its folder: the keeper has no PATH to look it up by
     const Millis until = boot_time() + kBootPatience;
     const std::vector<std::string> look{"ps", "--quiet"};
     for (Millis pause = kBackOffFirst;; pause = std::min(pause * 2, kBackOffMax)) {
         engine.prefix_ = {program};
         auto answer = engine.run(look, kShort);
-        if (!answer.good && ::getuid() != 0) {
+        if (!answer.good && ::getuid() != 0 && !sudo.empty()) {
             const auto denied = answer;
-            engine.prefix_ = {"sudo", "-n", program};
+            engine.prefix_ = {sudo, "-n", program};
             answer = engine.run(look, kShort);
             if (!answer.good) answer.output = denied.output + "\n" + answer.output;
         }
@@ -144,37 +146,35 @@ Result<void> ContainerEngine::remove_left_over() const {
     return {};
 }
 
-Result<void> ContainerEngine::retry(const std::string& what, Millis until, const std::function<Ran(Millis)>& attempt,
-                                    const std::function<void(const std::string&)>& tell) const {
-    for (Millis pause = kBackOffFirst;; pause = std::min(pause * 2, kBackOffMax)) {
-        const auto ran = attempt(std::max(until - boot_time(), kBackOffFirst));
+Result<void> ContainerEngine::retry(const std::string& what, const PullOrder& order, const std::function<Ran()>& attempt) const {
+    Millis waited{0};
+    for (Millis pause = kBackOffFirst;; waited += pause, pause = std::min(pause * 2, kBackOffMax)) {
+        const auto ran = attempt();
         if (ran.good) return {};
         if (ran.cancelled) return fail(ErrorKind::io, what + " was broken off");
         const auto judged = judge_pull(ran.output);
         const std::string text = what + ": " + judged.said;
         if (judged.fault == EngineFault::spec) return fail(ErrorKind::invalid, text);
-        if (judged.fault == EngineFault::host || boot_time() + pause >= until) return fail(ErrorKind::io, text);
-        tell(text + "; trying again");
+        if (judged.fault == EngineFault::host || waited + pause > order.patience) return fail(ErrorKind::io, text);
+        order.tell(text + "; trying again");
         if (!wait(pause)) return fail(ErrorKind::io, what + " was broken off");
     }
 }
 
-Result<void> ContainerEngine::log_in(const PullOrder& order, Millis until) const {
+Result<void> ContainerEngine::log_in(const PullOrder& order) const {
     const auto& access = *order.registry;
     std::vector<std::string> arguments;
     if (podman_) arguments = {"login", "--authfile", order.config + "/config.json"};
     else arguments = {"--config", order.config, "login"};
     arguments.insert(arguments.end(), {"--username", access.username, "--password-stdin"});
     if (!access.server.empty()) arguments.push_back(access.server);
-    return retry(
-        "log in to " + (access.server.empty() ? std::string("the registry") : access.server), until,
-        [&](Millis left) { return run(arguments, std::min(left, kShort), access.password); }, order.tell);
+    return retry("log in to " + (access.server.empty() ? std::string("the registry") : access.server), order,
+                 [&] { return run(arguments, kShort, access.password); });
 }
 
 Result<void> ContainerEngine::pull(const PullOrder& order) const {
     if (order.image.starts_with('-')) return fail(ErrorKind::invalid, "image: " + order.image + " is no image");
     if (run({"image", "inspect", "--format", "{{.Id}}", name_of(order.image)}, kShort).good) return {};
-    const Millis until = boot_time() + kPullPatience;
     struct Folder {  // with the login in it: gone in every case
         std::string path;
         ~Folder() { remove_tree(path); }
@@ -185,7 +185,7 @@ Result<void> ContainerEngine::pull(const PullOrder& order) const {
         remove_tree(order.config);
         if (::mkdir(order.config.c_str(), 0700) != 0) return fail(system_error("make", order.config));
         login.emplace(order.config);
-        if (auto in = log_in(order, until); !in) return in;
+        if (auto in = log_in(order); !in) return in;
         if (podman_) arguments = {"pull", "--authfile", order.config + "/config.json"};
         else arguments = {"--config", order.config, "pull"};
     } else {
@@ -194,20 +194,17 @@ Result<void> ContainerEngine::pull(const PullOrder& order) const {
     arguments.push_back(name_of(order.image));
     Millis told_at{0};
     std::string told;
-    return retry(
-        "pull " + order.image, until,
-        [&](Millis left) {
-            PullProgress progress;
-            return run(arguments, left, {}, [&](std::string_view piece) {
-                progress.feed(piece);
-                const auto text = progress.text();
-                if (text.empty() || text == told || boot_time() - told_at < kTellEvery) return;
-                told = text;
-                told_at = boot_time();
-                order.tell(text);
-            });
-        },
-        order.tell);
+    return retry("pull " + order.image, order, [&] {
+        PullProgress progress;
+        return run(arguments, kNoLimit, {}, [&](std::string_view piece) {
+            progress.feed(piece);
+            const auto text = progress.text();
+            if (text.empty() || text == told || boot_time() - told_at < kTellEvery) return;
+            told = text;
+            told_at = boot_time();
+            order.tell(text);
+        });
+    });
 }
 
 Result<ContainerEngine::Image> ContainerEngine::look_into(const std::string& image) const {

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/user_account.hpp"
@@ -28,9 +29,10 @@ class ContainerEngine {
         std::optional<agent_protocol::RegistryAccess> registry;
         std::string config;                           // folder for the login, made and removed here
         std::function<void(const std::string&)> tell;  // progress, at most once in two seconds
+        Millis patience{900'000};                      // for waiting between tries, in all
     };
-    /// Does nothing when the image is there. What the registry or the network may get over is tried again, for a quarter of an
-    /// hour in all. The password goes to the engine's stdin, and what the engine writes of it is removed before this returns.
+    /// Does nothing when the image is there. What the registry or the network may get over is tried again. A pull that runs has no
+    /// limit here: a large image over a slow line takes its time, and the daemon ends what takes too long. The password goes to the engine's stdin, and what the engine writes of it is removed before this returns.
     Result<void> pull(const PullOrder& order) const;
 
     struct Image {
@@ -57,6 +59,8 @@ class ContainerEngine {
     [[nodiscard]] std::vector<std::string> run_command_line(const RunOrder& order) const;
     [[nodiscard]] std::vector<std::string> remove_command_line(const std::string& name) const;
     [[nodiscard]] std::vector<std::string> inspect_command_line(const std::string& name) const;
+    /// Asked from now on instead of what `find` was given.
+    void set_cancelled(std::function<bool()> cancelled) { cancelled_ = std::move(cancelled); }
     [[nodiscard]] bool by_sudo() const { return prefix_.size() > 1; }
 
  private:
@@ -70,9 +74,8 @@ class ContainerEngine {
     [[nodiscard]] std::vector<std::string> line(const std::vector<std::string>& arguments) const;
     [[nodiscard]] std::string name_of(const std::string& image) const;
     [[nodiscard]] bool wait(Millis time) const;  // false when cancelled
-    Result<void> log_in(const PullOrder& order, Millis until) const;
-    Result<void> retry(const std::string& what, Millis until, const std::function<Ran(Millis)>& attempt,
-                       const std::function<void(const std::string&)>& tell) const;
+    Result<void> log_in(const PullOrder& order) const;
+    Result<void> retry(const std::string& what, const PullOrder& order, const std::function<Ran()>& attempt) const;
 
     std::vector<std::string> prefix_;  // "sudo", "-n", "/usr/bin/docker"
     bool podman_{false};

@@ -1,11 +1,14 @@
 #include "agent/ending.hpp"
 
 #include <fnmatch.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace gf::agent {
@@ -48,6 +51,7 @@ bool exit_allowed(const agent_protocol::Lease& lease, const JobExit& exit) {
 }
 
 bool final_snapshot_is_safe(const agent_protocol::Lease& lease, const JobExit& exit, const LastWrites& writes) {
+    if (exit.unended) return false;  // whatever the times say: somebody may be writing now
     const auto& spec = lease.checkpoint;
     if (!spec.marker.empty() || !spec.incomplete.empty()) return true;  // the snapshot looks at these itself
     if (!writes.newest) return true;
@@ -60,6 +64,33 @@ bool final_snapshot_is_safe(const agent_protocol::Lease& lease, const JobExit& e
     if (newest + kQuiet <= cut) return true;
     // It wrote after the signal and was not killed: it has handled the signal by saving.
     return writes.signalled && !exit.killed && newest > *writes.signalled + Millis{50};
+}
+
+JobExit judge_container(JobExit exit, const ContainerEnd& end) {
+    exit.oom = exit.oom || end.oom;
+    const auto lost = [&exit](std::string detail) {
+        exit.keeper_lost = true;
+        exit.detail = std::move(detail);
+    };
+    if (!exit.started) {
+        if (end.gave_up) lost("the container does not end");
+    } else if (end.told) {
+        // A told end stands, however the engine behaves afterwards; but not for the program's own where we had to end it because
+        // its output went nowhere.
+        if (end.client_lost)
+            lost("the engine's client ended before the container did; its wait status is " + std::to_string(end.client_status));
+    } else if (end.gave_up) {
+        if (!end.leader_told) exit.wait_status = SIGKILL;
+        exit.killed = exit.unended = true;
+        lost("the container does not end");
+    } else {
+        exit.wait_status = SIGKILL;
+        exit.killed = true;
+        // Killed for memory with all that it held, or ended over our heads (by hand, or by a restart of the engine).
+        if (!end.oom && !end.kill_ordered)
+            lost("the container was ended from outside; its client's wait status is " + std::to_string(end.client_status));
+    }
+    return exit;
 }
 
 std::optional<Instant> newest_change(const std::string& folder) {

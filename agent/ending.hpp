@@ -32,6 +32,19 @@ struct LastWrites {
 };
 [[nodiscard]] bool final_snapshot_is_safe(const agent_protocol::Lease& lease, const JobExit& exit, const LastWrites& writes);
 
+/// What the keeper knows of a container's end beside what the first process in it has told.
+struct ContainerEnd {
+    bool told{false};          // that process told the whole end
+    bool leader_told{false};   // or the leader's at least
+    bool gave_up{false};       // the container does not end, whatever was tried
+    bool kill_ordered{false};
+    bool client_lost{false};   // the engine's client went while the job ran, and the job's output with it
+    bool oom{false};           // the engine says that it was killed for memory
+    int client_status{0};      // wait status
+};
+/// `exit` as far as it was told, with what follows from the rest.
+[[nodiscard]] JobExit judge_container(JobExit exit, const ContainerEnd& end);
+
 /// When anything below a folder was last changed, by this machine's clock; links not followed.
 [[nodiscard]] std::optional<Instant> newest_change(const std::string& folder);
 /// Does any file match? `pattern` is relative to `folder`, with * and ? per component.

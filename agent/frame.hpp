@@ -25,7 +25,7 @@ enum class FrameType : std::uint8_t {
     // keeper to supervisor to worker
     job_started,  // mark, pid
     leader_exited,  // mark, wait status
-    job_exited,   // mark, wait status (empty = never started), oom kills, log bytes, detail
+    job_exited,   // mark, then JobExit (job_order.hpp)
 };
 
 struct Frame {

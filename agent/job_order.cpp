@@ -39,7 +39,7 @@ Frame frame_of(const JobOrder& order) {
     put_list(frame, order.client_env);
     put_list(frame, order.remove);
     put_list(frame, order.inspect);
-    frame.fields.insert(frame.fields.end(), {order.door, order.path_more, order.give_back ? "1" : "0",
+    frame.fields.insert(frame.fields.end(), {order.door, order.path_more, order.saves_in, order.give_back ? "1" : "0",
                                              std::to_string(order.owner_uid), std::to_string(order.owner_gid)});
     return frame;
 }
@@ -62,7 +62,8 @@ JobOrder order_of(const Frame& frame) {
                    .remove = {},
                    .inspect = {},
                    .door = {},
-                   .path_more = {}};
+                   .path_more = {},
+                   .saves_in = {}};
     std::size_t at = 10;
     order.env = get_list(frame, at);
     order.secrets = get_list(frame, at);
@@ -75,6 +76,7 @@ JobOrder order_of(const Frame& frame) {
     order.inspect = get_list(frame, at);
     order.door = frame.field(at++);
     order.path_more = frame.field(at++);
+    order.saves_in = frame.field(at++);
     order.give_back = frame.field(at++) == "1";
     order.owner_uid = static_cast<unsigned>(frame.number(at++));
     order.owner_gid = static_cast<unsigned>(frame.number(at++));
@@ -85,7 +87,8 @@ Frame frame_of(const std::string& mark, const JobExit& exit) {
     return Frame{.type = FrameType::job_exited,
                  .fields = {mark, exit.started ? "1" : "0", std::to_string(exit.wait_status), exit.oom ? "1" : "0",
                             exit.killed ? "1" : "0", std::to_string(exit.log_bytes), exit.detail,
-                            exit.keeper_lost ? "1" : "0", std::to_string(exit.ended_ms), exit.spec_fault ? "1" : "0"}};
+                            exit.keeper_lost ? "1" : "0", std::to_string(exit.ended_ms), exit.spec_fault ? "1" : "0",
+                            exit.unended ? "1" : "0", std::to_string(exit.newest_ms)}};
 }
 
 JobExit exit_of(const Frame& frame) {
@@ -96,8 +99,10 @@ JobExit exit_of(const Frame& frame) {
                    .log_bytes = frame.number(5),
                    .detail = frame.field(6),
                    .ended_ms = frame.number(8),
+                   .newest_ms = frame.number(11),
                    .keeper_lost = frame.field(7) == "1",
-                   .spec_fault = frame.field(9) == "1"};
+                   .spec_fault = frame.field(9) == "1",
+                   .unended = frame.field(10) == "1"};
 }
 
 }  // namespace gf::agent

@@ -29,6 +29,7 @@ struct JobOrder {
     std::vector<std::string> inspect;     // prints "true" when the container was killed for memory
     std::string door;                     // unix socket by which the container's first process reports to the keeper
     std::string path_more;                // folder to append to the image's PATH
+    std::string saves_in;                 // where the job's checkpoints lie, when it declares any
     bool give_back{false};                // the folder is given to `owner` when the job is over: the agent is not root
     unsigned owner_uid{0};
     unsigned owner_gid{0};
@@ -46,8 +47,10 @@ struct JobExit {
     std::int64_t log_bytes{0};
     std::string detail;
     std::int64_t ended_ms{0};      // when the last of it was gone, wall clock; 0 = not known
+    std::int64_t newest_ms{0};     // when its checkpoints were last written to, where only a container could see; 0 = look
     bool keeper_lost{false};       // it ended because a part of what kept it was killed: not the program's doing
     bool spec_fault{false};        // not started, and would not be on any machine
+    bool unended{false};           // something of it may still run and write: SIGKILL did not end it
 };
 [[nodiscard]] Frame frame_of(const std::string& mark, const JobExit& exit);
 [[nodiscard]] JobExit exit_of(const Frame& frame);

@@ -16,6 +16,7 @@
 #include "agent/clock.hpp"
 #include "agent/command.hpp"
 #include "agent/container_door.hpp"
+#include "agent/ending.hpp"
 #include "agent/job_process.hpp"
 #include "agent/masker.hpp"
 #include "agent/processes.hpp"
@@ -45,7 +46,9 @@ class Keeper {
         oom_before_ = oom_kills();
         if (!start()) leave();
         while (!over()) step();
-        exit_.ended_ms = unix_millis(wall_time());
+        // Told, or else when the first process was seen gone: an engine takes seconds to clear a container away, and with them what
+        // was half written would look quiet.
+        if (!end_.told) exit_.ended_ms = unix_millis(gone_at_.value_or(wall_time()));
         drain();
         exit_.log_bytes = spool_.size();
         exit_.oom = oom_kills() > oom_before_;
@@ -123,19 +126,24 @@ class Keeper {
     void take_signals() {
         signalfd_siginfo info{};
         while (::read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info))
-            if (static_cast<int>(info.ssi_signo) == kSupervisorDied) begin_kill();
+            if (static_cast<int>(info.ssi_signo) == kSupervisorDied) obey_kill();
     }
 
     void take_orders() {
         const bool alive = channel_.receive() && channel_.flush();
         while (auto frame = channel_.next()) {
-            if (frame->type == FrameType::kill_job) begin_kill();
+            if (frame->type == FrameType::kill_job) obey_kill();
             if (frame->type == FrameType::signal_job) pass_signal(static_cast<int>(frame->number(0)), frame->field(1) == "1");
         }
         if (!alive) {
             channel_.close();
-            begin_kill();
+            obey_kill();
         }
+    }
+
+    void obey_kill() {
+        end_.kill_ordered = true;
+        begin_kill();
     }
 
     void pass_signal(int number, bool leader_only) {
@@ -144,7 +152,7 @@ class Keeper {
         stopping_ = true;
         if (order_.contained()) {
             // Not by the client, which would pass it to the first process alone, or twice when the group gets it too.
-            if (!door_.is_inside()) return begin_kill();
+            if (!door_.is_inside()) return obey_kill();
             door_.send({.type = FrameType::signal_job, .fields = {std::to_string(number), leader_only ? "1" : "0"}});
         } else if (leader_only) {
             if (leader_alive_) ::kill(leader_, number);
@@ -179,7 +187,7 @@ class Keeper {
             if (pid != leader_) continue;
             leader_alive_ = false;
             if (order_.contained()) {
-                client_status_ = status;
+                end_.client_status = status;
                 parting_since_ = boot_time();
                 continue;
             }
@@ -203,7 +211,7 @@ class Keeper {
         kill_all(left);
         if (left.empty() && leader_alive_) ::kill(-leader_, SIGKILL);  // without /proc the group is all we know
         if (boot_time() - *kill_since_ > kKillPatience) {
-            gave_up_ = !leader_alive_;
+            gave_up_ = exit_.unended = !leader_alive_;
             exit_.detail = std::to_string(left.size()) + " processes of the job do not die of SIGKILL";
         }
     }
@@ -222,18 +230,25 @@ class Keeper {
             if (frame->type == FrameType::job_started) tell_started();
             if (frame->type == FrameType::leader_exited) {
                 exit_.wait_status = static_cast<int>(frame->number(1));
+                end_.leader_told = true;
                 channel_.send(*frame);
             }
             if (frame->type == FrameType::job_exited) {
                 exit_ = exit_of(*frame);
-                end_was_told_ = true;
+                end_.told = true;
             }
         }
-        if (door_.is_gone() && !parting_since_) parting_since_ = boot_time();
+        if (!door_.is_gone()) return;
+        if (!gone_at_) gone_at_ = wall_time();
+        if (!parting_since_) parting_since_ = boot_time();
     }
 
     /// First process and client go together; where one stays behind the other for long, it is ended.
     void look_at_container() {
+        if (!leader_alive_ && door_.is_inside() && !kill_since_) {
+            hear_inside();  // it may be the end of both, of which only the client's was seen yet
+            end_.client_lost = door_.is_inside() || end_.client_lost;
+        }
         if (parting_since_ && !kill_since_ && boot_time() - *parting_since_ > kPartingPatience) begin_kill();
     }
 
@@ -251,9 +266,7 @@ class Keeper {
         }
         if (leader_alive_ && now - *kill_since_ > kPartingPatience) ::kill(-leader_, SIGKILL);
         if (now - *kill_since_ > kKillPatience) {
-            gave_up_ = true;
-            exit_.keeper_lost = true;
-            exit_.detail = "the container does not end";
+            gave_up_ = end_.gave_up = true;
         }
     }
 
@@ -265,22 +278,13 @@ class Keeper {
         become({.argv = order_.remove, .env = order_.client_env, .folder = "/"}, null.get(), null.get());
     }
 
-    /// Judges the end where the first process could not tell it, and leaves nothing of the container.
+    /// Judges the end, and leaves nothing of the container.
     void end_container() {
         door_.close();
         const auto inspected = engine(order_.inspect);
-        const bool oom = inspected.started && inspected.output.find("true") != std::string::npos;
-        exit_.oom = exit_.oom || oom;
-        if (!exit_.started && exit_.detail.empty()) {
-            exit_.detail = engine_words_;
-        } else if (exit_.started && !end_was_told_ && !exit_.keeper_lost) {
-            exit_.wait_status = SIGKILL;
-            exit_.killed = true;
-            // Killed for memory with all that it held, or ended over our heads (by hand, or by a restart of the engine).
-            exit_.keeper_lost = !oom && !kill_since_;
-            if (exit_.keeper_lost)
-                exit_.detail = "the container was ended from outside; its client's wait status is " + std::to_string(client_status_);
-        }
+        end_.oom = inspected.started && inspected.output.find("true") != std::string::npos;
+        exit_ = judge_container(std::move(exit_), end_);
+        if (!exit_.started && exit_.detail.empty()) exit_.detail = engine_words_;
         engine(order_.remove);
     }
 
@@ -326,9 +330,9 @@ class Keeper {
     JobExit exit_;
     ContainerDoor door_;
     std::string engine_words_;
-    bool end_was_told_{false};             // by the first process in the container
-    bool kill_told_{false};                // to it
-    int client_status_{0};
+    ContainerEnd end_;
+    bool kill_told_{false};                // to the first process in the container
+    std::optional<Instant> gone_at_;       // wall clock: when that was seen gone
     std::optional<Millis> parting_since_;  // one of first process and client is gone
     std::optional<Millis> removed_at_;
 };

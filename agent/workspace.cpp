@@ -93,20 +93,23 @@ Workspace Workspace::choose(const std::string& wanted, const std::map<std::strin
     return {};
 }
 
-Result<std::string> Workspace::prepare(const std::string& job, const std::vector<std::string>& inside) const {
-    const Descriptor base(::open(base_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+std::vector<std::string> Workspace::left_over(const std::string& job) const {
+    std::vector<std::string> names;
     DIR* list = ::opendir(base_.c_str());
-    if (!base || !list) {
-        if (list) ::closedir(list);
-        return fail(system_error("open", base_));
-    }
-    bool clean = true;
+    if (!list) return names;
     while (const dirent* entry = ::readdir(list)) {
         const std::string_view name = entry->d_name;
-        const bool a_job = name.size() == kJobName && name.starts_with(kJobPrefix);
-        if (a_job || name == job) clean = remove_entry(base.get(), entry->d_name) && clean;
+        if (name == job || (name.size() == kJobName && name.starts_with(kJobPrefix))) names.emplace_back(name);
     }
     ::closedir(list);
+    return names;
+}
+
+Result<std::string> Workspace::prepare(const std::string& job, const std::vector<std::string>& inside) const {
+    const Descriptor base(::open(base_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!base) return fail(system_error("open", base_));
+    bool clean = true;
+    for (const auto& name : left_over(job)) clean = remove_entry(base.get(), name.c_str()) && clean;
     if (!clean) return fail(ErrorKind::io, "the workspace " + base_ + " cannot be cleaned of a former attempt");
     for (const auto& name : inside) {
         const std::string path = private_folder() + "/" + name;

@@ -24,6 +24,8 @@ class Workspace {
     [[nodiscard]] std::string job_folder(const std::string& job) const { return base_ + "/" + job; }
     [[nodiscard]] std::string private_folder() const { return base_ + "/.gpuferry"; }
 
+    /// The names of the jobs' folders that are there: `job` and whatever has the form of one. Nothing else is ever removed.
+    [[nodiscard]] std::vector<std::string> left_over(const std::string& job) const;
     /// Removes every job's folder and everything private of former attempts, and makes `job`'s folder and `inside` (names
     /// below the private folder) new and empty. Errors: `io`, `full`.
     Result<std::string> prepare(const std::string& job, const std::vector<std::string>& inside) const;

@@ -60,9 +60,12 @@ Result<std::string> AgentBinaries::add(const std::string& path) {
     if (!sha256) return sha256;
     const auto copied = copy(path, *sha256);
     if (!copied) log::warn("gateway.agent_not_kept", {{"path", path}, {"reason", copied.error().message}});
+    {
+        const std::scoped_lock lock(mutex_);
+        std::erase_if(elsewhere_, [&path](const auto& known) { return known.second == path; });  // it holds something else now
+        if (!copied) elsewhere_[*sha256] = path;
+    }
     look();
-    const std::scoped_lock lock(mutex_);
-    paths_.try_emplace(*sha256, path);
     return sha256;
 }
 
@@ -85,10 +88,11 @@ void AgentBinaries::look() {
         found.emplace_back(it->last_write_time(ignored), it->path());
     }
     std::ranges::sort(found, std::greater{});
+    const auto old = fs::file_time_type::clock::now() - kKeptFor;
     std::map<std::string, std::string> whole;
     for (const auto& [time, path] : found) {
         const auto name = path.filename().string();
-        if (whole.size() < kKept)
+        if (whole.size() < kKept || time > old)
             if (const auto hash = hash_of(path.string()); hash && *hash == name) {
                 whole.emplace(name, path.string());
                 continue;
@@ -96,6 +100,7 @@ void AgentBinaries::look() {
         fs::remove(path, error);
     }
     const std::scoped_lock lock(mutex_);
+    whole.insert(elsewhere_.begin(), elsewhere_.end());
     paths_ = std::move(whole);
 }
 

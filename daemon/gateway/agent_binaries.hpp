@@ -4,6 +4,7 @@
 //
 // Thread-safe; `add` blocks for reading and writing some ten megabytes.
 #pragma once
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <string>
@@ -14,12 +15,13 @@ namespace gf::gateway {
 
 class AgentBinaries {
  public:
-    static constexpr std::size_t kKept = 16;  // the newest, two an upgrade; more than the machines of one daemon can still refer to
+    static constexpr std::size_t kKept = 16;  // the newest, two an upgrade
+    static constexpr std::chrono::days kKeptFor{90};  // and whatever is younger: longer than a machine is rented
 
     explicit AgentBinaries(std::string folder) : folder_(std::move(folder)) {}
     /// Copies the file into the folder (nothing is done when it is there), reads all that is there, removes what is not what
-    /// its name says and all but the newest kKept. Returns the SHA-256 (hex). A disk that takes no copy is no error: then the
-    /// file is served where it lies. Errors: `not_found`, `io` of the file itself.
+    /// its name says and what is neither of the newest kKept nor younger than kKeptFor. Returns the SHA-256 (hex). A disk that
+    /// takes no copy is no error: then the file is served where it lies. Errors: `not_found`, `io` of the file itself.
     Result<std::string> add(const std::string& path);
     /// Empty = not here.
     [[nodiscard]] std::string path_of(const std::string& sha256) const;
@@ -29,8 +31,9 @@ class AgentBinaries {
     void look();
 
     std::string folder_;
-    mutable std::mutex mutex_;                    // guards paths_
-    std::map<std::string, std::string> paths_;    // SHA-256 -> path
+    mutable std::mutex mutex_;                        // guards what follows
+    std::map<std::string, std::string> paths_;        // SHA-256 -> path
+    std::map<std::string, std::string> elsewhere_;    // of these, what could not be copied into the folder
 };
 
 }  // namespace gf::gateway

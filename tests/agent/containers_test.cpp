@@ -162,6 +162,18 @@ TEST_CASE("an image for another architecture, or without a shell, is the spec's 
     CHECK(exited->reason == "spec");
     CHECK(contains(exited->detail, "riscv64"));
     CHECK(bench.calls("run").empty());
+    bench.put("arch", "amd64");
+    bench.put("entrypoint", "[\"/none/such\"]");
+    auto lease = contained_lease("true");
+    lease.keep_entrypoint = true;
+    lease.attempt = "att_2";
+    lease.number = 2;
+    bench.daemon.send(lease);
+    const auto second = bench.exited("att_2");
+    REQUIRE(second.has_value());
+    CHECK(second->reason == "spec");
+    CHECK_MESSAGE(contains(second->detail, "/none/such"), second->detail);
+    CHECK(bench.no_container());
 }
 
 TEST_CASE("the job's own exit codes are its own, those that docker uses too") {
@@ -292,13 +304,7 @@ TEST_CASE("a container that is ended over the agent's head is the machine's faul
         bench.daemon.send(contained_lease("echo up; sleep 6631"));
         REQUIRE(bench.log_has("up"));
         if (memory) bench.put("oom", "");
-        pid_t first = 0;
-        REQUIRE(eventually([&] {
-            for (const pid_t pid : processes_with("door.sock"))
-                if (agent::read_small_file("/proc/" + std::to_string(pid) + "/comm") == "gpuferry-first\n") first = pid;
-            return first > 0;
-        }));
-        ::kill(first, SIGKILL);
+        ::kill(DockerBench::first_process(), SIGKILL);
         const auto exited = bench.exited();
         REQUIRE(exited.has_value());
         CHECK(exited->signal == SIGKILL);
@@ -306,6 +312,147 @@ TEST_CASE("a container that is ended over the agent's head is the machine's faul
         CHECK(exited->reason == (memory ? "" : "keeper_lost"));
         CHECK(bench.no_container());
     }
+}
+
+TEST_CASE("a job that ends because its container was stopped from outside has not done its work") {
+    // What `docker stop` and a docker that goes down begin with.
+    for (const bool saves : {true, false}) {
+        DockerBench bench;
+        auto agent = bench.start();
+        bench.enrolled();
+        auto lease = contained_lease(std::string(saves ? "trap 'echo saved > out.txt; exit 0' TERM; " : "") +
+                                     "touch out.txt; echo up; while :; do sleep 0.05; done");
+        lease.outputs.push_back({.from = "out.txt", .to = {}});
+        bench.daemon.send(lease);
+        REQUIRE(bench.log_has("up"));
+        ::kill(DockerBench::first_process(), SIGTERM);
+        const auto exited = bench.exited();
+        REQUIRE(exited.has_value());
+        CHECK(exited->reason == "keeper_lost");
+        CHECK_MESSAGE(contains(exited->detail, "stopped from outside"), exited->detail);
+        CHECK(exited->exit_code == (saves ? std::optional(0) : std::nullopt));
+        CHECK(exited->signal == (saves ? std::nullopt : std::optional(SIGTERM)));
+        bench.daemon.with([](DaemonState& s) { CHECK(s.outputs.empty()); });
+        CHECK(bench.no_container());
+    }
+}
+
+TEST_CASE("a machine that goes down stops a job twice, and the job hears of it once") {
+    for (const bool outside_first : {false, true}) {
+        DockerBench bench;
+        auto agent = bench.start();
+        bench.enrolled();
+        auto lease = contained_lease("trap 'echo got' TERM; echo up; while :; do sleep 0.05; done");
+        lease.checkpoint.grace = Millis{2'000};
+        bench.daemon.send(lease);
+        REQUIRE(bench.log_has("up"));
+        const pid_t first = DockerBench::first_process();
+        const ap::Stop stop{.attempt = "att_1", .reason = "hold", .checkpoint = false};
+        if (outside_first) ::kill(first, SIGTERM);
+        else bench.daemon.send(stop);
+        REQUIRE(bench.log_has("got\n"));
+        if (outside_first) bench.daemon.send(stop);
+        else ::kill(first, SIGTERM);
+        const auto exited = bench.exited();  // killed when the grace is over: time enough for a second signal
+        REQUIRE(exited.has_value());
+        CHECK(exited->reason == "stopped");
+        CHECK(exited->signal == SIGKILL);
+        const auto log = bench.log();
+        CHECK(log.find("got", log.find("got") + 1) == std::string::npos);
+    }
+}
+
+TEST_CASE("an engine that takes its time over a container's end makes no torn checkpoint look whole") {
+    for (const bool told : {true, false}) {
+        DockerBench bench;
+        bench.put("linger", "3");
+        auto agent = bench.start();
+        bench.enrolled();
+        auto lease = contained_lease("(while :; do echo more >> ckpt/state; done) & sleep 0.2; echo up; " +
+                                     std::string(told ? "exit 1" : "sleep 6661"));
+        lease.checkpoint.declared = true;
+        lease.checkpoint.path = "ckpt";
+        bench.daemon.send(lease);
+        REQUIRE(bench.log_has("up"));
+        if (!told) ::kill(DockerBench::first_process(), SIGKILL);
+        const auto exited = bench.exited();
+        REQUIRE(exited.has_value());
+        CHECK(exited->exit_code == (told ? std::optional(1) : std::nullopt));
+        bench.daemon.with([](DaemonState& s) { CHECK(s.manifests.empty()); });
+    }
+}
+
+TEST_CASE("the death of docker's client is not laid to the program") {
+    DockerBench bench;
+    auto agent = bench.start();
+    bench.enrolled();
+    bench.daemon.send(contained_lease("echo up; sleep 6671"));
+    REQUIRE(bench.log_has("up"));
+    const pid_t keeper = agent.child("gpuferry-keeper");
+    REQUIRE(keeper > 0);
+    const auto below = agent::descendants_of(keeper);
+    REQUIRE(below.size() == 1);
+    ::kill(below[0], SIGKILL);
+    const auto exited = bench.exited();
+    REQUIRE(exited.has_value());
+    CHECK(exited->reason == "keeper_lost");
+    CHECK_MESSAGE(contains(exited->detail, "client"), exited->detail);
+    CHECK(eventually([] { return processes_with("6671").empty(); }));
+    CHECK(bench.no_container());
+}
+
+TEST_CASE("a container that does not end is no success, is not taken a checkpoint of, and is removed in the end") {
+    DockerBench bench;
+    bench.put("stuck", "");
+    auto agent = bench.start();
+    bench.enrolled();
+    auto lease = contained_lease("echo x > ckpt/state; echo up; sleep 6681");
+    lease.checkpoint.declared = true;
+    lease.checkpoint.path = "ckpt";
+    lease.checkpoint.grace = Millis{200};
+    bench.daemon.send(lease);
+    REQUIRE(bench.log_has("up"));
+    ::kill(DockerBench::first_process(), SIGSTOP);  // deaf to the keeper, as under a wedged driver
+    bench.daemon.send(ap::Stop{.attempt = "att_1", .reason = "hold", .checkpoint = true});
+    const auto exited = bench.exited("att_1", 120);
+    REQUIRE(exited.has_value());
+    CHECK(exited->reason == "stopped");
+    CHECK(exited->signal == SIGKILL);
+    CHECK_FALSE(exited->exit_code.has_value());
+    bench.daemon.with([](DaemonState& s) { CHECK(s.manifests.empty()); });
+    CHECK(bench.no_container());
+}
+
+TEST_CASE("an agent that is not root cleans up after root in containers, and sees when a checkpoint was written") {
+    if (::getuid() != 0) {
+        gf::test::skip("needs root, to be somebody else");
+        return;
+    }
+    DockerBench bench;
+    bench.put("denied", "");
+    fs::copy_file(bench.docker.path() + "/bin/docker", bench.docker.path() + "/bin/sudo");
+    const std::string other = bench.folder.path() + "/job_00000000000000000000000009";
+    fs::create_directories(other + "/of_root");
+    std::ofstream(other + "/of_root/file") << "x";
+    constexpr unsigned kNobody = 65534;
+    REQUIRE(::chown(bench.folder.path().c_str(), kNobody, kNobody) == 0);
+    for (const auto& path : {bench.folder.path(), bench.docker.path()}) fs::permissions(path, fs::perms(0755));
+    const std::string start = bench.docker.path() + "/agent";
+    std::ofstream(start) << "#!/bin/sh\nexec setpriv --reuid 65534 --regid 65534 --clear-groups " << GF_AGENT_PATH << "\n";
+    fs::permissions(start, fs::perms(0755));
+    const AgentProcess agent(start, bench.env);
+    bench.enrolled();
+    // Quiet for longer than a save could be under way when it fails: only the giving back touches the file after that.
+    auto lease = contained_lease("id -u; echo x > ckpt/state; sleep 2.5; exit 1");
+    lease.checkpoint.declared = true;
+    lease.checkpoint.path = "ckpt";
+    bench.daemon.send(lease);
+    const auto exited = bench.exited();
+    REQUIRE(exited.has_value());
+    CHECK_MESSAGE(exited->exit_code == 1, exited->detail);
+    CHECK(bench.log() == "0\n");
+    CHECK_FALSE(fs::exists(other));
+    bench.daemon.with([](DaemonState& s) { CHECK(s.manifests.size() == 1); });
 }
 
 TEST_CASE("the worker's death by kill -9 disturbs no container, and a stop afterwards works") {

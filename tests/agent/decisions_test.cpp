@@ -157,6 +157,8 @@ TEST_CASE("a program that may have been killed in the middle of a save is not ch
         {"saved, then hung, then the grace ran out", killed_by(9, true), 3'000, 1'000, 31'000, "", true},
         {"exit code, but a child was killed by us while writing", {.started = true, .wait_status = 0, .killed = true, .detail = {}}, 990, 0, 1'000, "", false},
         {"a marker tells", killed_by(9, true), 1'000, 0, 1'000, "done.json", true},
+        {"does not end", {.started = true, .wait_status = 0, .detail = {}, .unended = true}, 0, {}, 31'000, "", false},
+        {"does not end, and a marker tells of the last save only", {.started = true, .detail = {}, .unended = true}, 0, {}, 31'000, "done.json", false},
     };
     for (const auto& row : rows) {
         CAPTURE(row.what);
@@ -168,6 +170,44 @@ TEST_CASE("a program that may have been killed in the middle of a save is not ch
         if (row.signalled) writes.signalled = at(*row.signalled);
         CHECK(final_snapshot_is_safe(lease, row.exit, writes) == row.safe);
     }
+}
+
+TEST_CASE("a container's end: what was told stands, what was not is nobody's success") {
+    struct Row {
+        const char* what;
+        JobExit exit;
+        ContainerEnd end;
+        int wait_status;
+        bool killed, lost, unended, oom;
+    };
+    const JobExit good = exited_with(0);
+    const JobExit by_us = killed_by(9, true);
+    const JobExit leader_failed = exited_with(3);
+    const std::vector<Row> rows{
+        {"told", good, {.told = true, .leader_told = true}, 0, false, false, false, false},
+        {"told, and then the engine hangs", good, {.told = true, .leader_told = true, .gave_up = true}, 0, false, false, false, false},
+        {"told, killed by order", by_us, {.told = true, .kill_ordered = true}, SIGKILL, true, false, false, false},
+        {"told, of memory", by_us, {.told = true, .oom = true}, SIGKILL, true, false, false, true},
+        {"told, after the client was killed", by_us, {.told = true, .client_lost = true}, SIGKILL, true, true, false, false},
+        {"ended from outside", good, {}, SIGKILL, true, true, false, false},
+        {"ended from outside after the leader", leader_failed, {.leader_told = true}, SIGKILL, true, true, false, false},
+        {"ended for memory", good, {.oom = true}, SIGKILL, true, false, false, true},
+        {"ended by order", good, {.kill_ordered = true}, SIGKILL, true, false, false, false},
+        {"does not end", good, {.gave_up = true, .kill_ordered = true}, SIGKILL, true, true, true, false},
+        {"does not end after the leader", leader_failed, {.leader_told = true, .gave_up = true}, leader_failed.wait_status, true, true, true, false},
+    };
+    for (const auto& row : rows) {
+        CAPTURE(row.what);
+        const auto exit = judge_container(row.exit, row.end);
+        CHECK(exit.wait_status == row.wait_status);
+        CHECK(exit.killed == row.killed);
+        CHECK(exit.keeper_lost == row.lost);
+        CHECK(exit.unended == row.unended);
+        CHECK(exit.oom == row.oom);
+        CHECK(exit.detail.empty() == !row.lost);
+    }
+    CHECK(judge_container({.detail = {}}, {.gave_up = true}).keeper_lost);
+    CHECK_FALSE(judge_container({.detail = "no such image"}, {.oom = true}).killed);
 }
 
 TEST_CASE("products are found by their pattern, below the job's folder only") {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "agent/descriptor.hpp"
 #include "agent_bench.hpp"
 #include "tests/skip.hpp"
 
@@ -32,6 +33,16 @@ struct DockerBench : Bench {
         std::stringstream text;
         text << std::ifstream(docker.path() + "/" + name).rdbuf();
         return text.str();
+    }
+    /// The first process in the container, once it is there.
+    [[nodiscard]] static pid_t first_process() {
+        pid_t first = 0;
+        REQUIRE(eventually([&] {
+            for (const pid_t pid : processes_with("door.sock"))
+                if (agent::read_small_file("/proc/" + std::to_string(pid) + "/comm") == "gpuferry-first\n") first = pid;
+            return first > 0;
+        }));
+        return first;
     }
     void put(const std::string& name, const std::string& text) const { std::ofstream(docker.path() + "/" + name) << text; }
     /// What the next calls of a verb answer instead of working.

@@ -1,11 +1,18 @@
 // What docker says, judged; and what it is told.
 #include <doctest/doctest.h>
 
-#include <algorithm>
+#include <sys/stat.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "agent/command.hpp"
 #include "agent/container_engine.hpp"
 #include "agent/engine_words.hpp"
 #include "agent/job_order.hpp"
+#include "agent_process.hpp"
 
 namespace gf::agent {
 namespace {
@@ -33,6 +40,16 @@ TEST_CASE("a pull that fails is the spec's, the machine's or the moment's fault"
         {"dial tcp: lookup registry-1.docker.io on 127.0.0.53:53: Temporary failure in name resolution", EngineFault::busy},
         {"read tcp 10.0.0.2:443: read: connection reset by peer", EngineFault::busy},
         {"unexpected EOF", EngineFault::busy},
+        // As the containerd image store has it.
+        {"Error response from daemon: failed to resolve reference \"docker.io/library/x:9\": docker.io/library/x:9: not found", EngineFault::spec},
+        {"no match for platform in manifest sha256:4f4f: not found", EngineFault::spec},
+        {"error from registry: denied", EngineFault::spec},
+        {"failed to get reader from content store: content digest sha256:4f4f: not found", EngineFault::host},
+        {"failed to stat parent: snapshot sha256:4f4f does not exist: not found", EngineFault::host},
+        {"failed to extract layer: write /var/lib/containerd/x: no space left on device: not found", EngineFault::host},
+        {"failed to copy: stream error: stream ID 5; INTERNAL_ERROR; received from peer", EngineFault::busy},
+        {"http2: server sent GOAWAY and closed the connection; LastStreamID=19", EngineFault::busy},
+        {"Get \"https://r.example.org/v2/\": remote error: tls: handshake failure", EngineFault::busy},
         // A full disk breaks connections too.
         {"write /var/lib/docker/tmp/GetImageBlob1: no space left on device\nunexpected EOF", EngineFault::host},
         {"Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?", EngineFault::host},
@@ -45,6 +62,34 @@ TEST_CASE("a pull that fails is the spec's, the machine's or the moment's fault"
     }
     CHECK(judge_pull("first\nError: manifest unknown\nlast\n").said == "Error: manifest unknown");
     CHECK(judge_pull(std::string(100'000, 'x')).said.size() == 500);
+}
+
+TEST_CASE("only waiting between tries uses up a pull's patience, and a pull that runs is not cut") {
+    const agent_test::TemporaryFolder folder;
+    // Each pull takes longer than the patience; the first one is broken off by the registry.
+    std::ofstream(folder.path() + "/docker") << "#!/bin/sh\ncase $1 in\nps) ;;\nimage) exit 1 ;;\npull)\n    sleep 4\n    echo x >> "
+                                             << folder.path() << "/pulls\n    test $(wc -l < " << folder.path()
+                                             << "/pulls) = 2 || { echo 'unexpected EOF' >&2; exit 1; }\n    ;;\nesac\n";
+    ::chmod((folder.path() + "/docker").c_str(), 0755);
+    const char* path = std::getenv("PATH");
+    const std::string before = path != nullptr ? path : "/usr/bin:/bin";
+    set_command_environment({{"PATH", folder.path() + ":" + before}});
+    const auto engine = ContainerEngine::find("gf-test", [] { return false; });
+    set_command_environment({{"PATH", before}});
+    REQUIRE(engine.has_value());
+    int told = 0;
+    const ContainerEngine::PullOrder order{.image = "x",
+                                           .registry = {},
+                                           .config = {},
+                                           .tell = [&told](const std::string&) { ++told; },
+                                           .patience = Millis{3'000}};
+    const auto pulled = engine->pull(order);
+    CHECK_MESSAGE(pulled.has_value(), (pulled ? std::string() : pulled.error().message));
+    CHECK(told == 1);
+    auto impatient = order;
+    impatient.patience = Millis{1'000};  // less than the first pause
+    CHECK_FALSE(engine->pull(impatient).has_value());
+    CHECK(told == 1);
 }
 
 TEST_CASE("a container that does not start: the machine is blamed unless it can only be the image") {
@@ -114,6 +159,7 @@ TEST_CASE("an order and an end survive the line to keeper and container") {
     order.inspect = {"docker", "inspect"};
     order.door = "/w/door";
     order.path_more = "/w/bin";
+    order.saves_in = "/w/job/ckpt";
     order.give_back = true;
     order.owner_uid = 1000;
     order.owner_gid = 1001;
@@ -126,10 +172,15 @@ TEST_CASE("an order and an end survive the line to keeper and container") {
     CHECK(back.inspect == order.inspect);
     CHECK(back.door == order.door);
     CHECK(back.path_more == order.path_more);
+    CHECK(back.saves_in == order.saves_in);
     CHECK(back.give_back);
     CHECK(back.owner_uid == 1000);
     CHECK(back.owner_gid == 1001);
     CHECK(exit_of(frame_of("m", {.detail = "d", .spec_fault = true})).spec_fault);
+    const auto end = exit_of(frame_of("m", {.detail = "d", .ended_ms = 7, .newest_ms = 6, .unended = true}));
+    CHECK(end.ended_ms == 7);
+    CHECK(end.newest_ms == 6);
+    CHECK(end.unended);
 }
 
 }  // namespace

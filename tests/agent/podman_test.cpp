@@ -107,6 +107,7 @@ TEST_CASE("podman: a stop reaches the program, and a killed agent takes the cont
         second.number = 2;
         bench.daemon.send(second);
         REQUIRE(bench.log_has("up", "att_2"));
+        REQUIRE(eventually([] { return !processes_with("6641").empty(); }));
         // The agent's own processes; podman's, which hang below them, are not its to take along.
         std::vector<pid_t> all{agent.pid()};
         for (const char* name : {"gpuferry-worker", "gpuferry-keeper"}) all.push_back(agent.child(name));
@@ -115,6 +116,25 @@ TEST_CASE("podman: a stop reaches the program, and a killed agent takes the cont
     }
     CHECK(eventually([] { return processes_with("6641").empty(); }, 30));
     bench.daemon.with([](DaemonState& s) { CHECK(s.logs["att_2"].bytes == "up\n"); });
+}
+
+TEST_CASE("podman: an image without a shell is the spec's fault") {
+    PodmanBench bench;
+    if (const auto why = bench.obstacle(); !why.empty()) {
+        gf::test::skip(why);
+        return;
+    }
+    REQUIRE(run("tar -C " + bench.podman.path() + "/image -c ./etc ./tmp | " + bench.docker() + " import - localhost/gf-bare:1"));
+    auto agent = bench.start();
+    bench.enrolled();
+    auto lease = bench.lease("true");
+    lease.image = "localhost/gf-bare:1";
+    bench.daemon.send(lease);
+    const auto exited = bench.exited();
+    REQUIRE(exited.has_value());
+    CHECK(exited->reason == "spec");
+    CHECK_MESSAGE(exited->detail.find("/bin/sh") != std::string::npos, exited->detail);
+    CHECK(bench.no_container());
 }
 
 }  // namespace

@@ -102,9 +102,34 @@ TEST_CASE("an agent's binary stays what its hash says through upgrades and resta
         const auto hash = after.add(path).value();
         CHECK_FALSE(after.path_of(hash).empty());
     }
+    // More than kKept are there as long as they are young; what is neither young nor of the newest goes.
+    CHECK_FALSE(after.path_of(second).empty());
+    const auto long_ago = std::filesystem::file_time_type::clock::now() - gateway::AgentBinaries::kKeptFor - std::chrono::hours(1);
+    for (const auto& entry : std::filesystem::directory_iterator(b.folder / "agents"))
+        std::filesystem::last_write_time(entry.path(), long_ago - std::chrono::hours(entry.path().filename() == second ? 1 : 0));
+    const auto newest = after.add(path).value();
+    CHECK_FALSE(after.path_of(newest).empty());
     CHECK(after.path_of(second).empty());
     const auto kept = std::distance(std::filesystem::directory_iterator(b.folder / "agents"), {});
     CHECK(kept == static_cast<std::ptrdiff_t>(gateway::AgentBinaries::kKept));
+}
+
+TEST_CASE("a disk that takes no copies: the binaries of all architectures are served where they lie") {
+    GatewayBench b;
+    write_file(b.folder / "full", "a file, where a folder is to be made");
+    gateway::AgentBinaries binaries(b.folder / "full/agents");
+    write_file(b.folder / "agent", "amd64");
+    write_file(b.folder / "agent-arm64", "arm64");
+    const auto amd64 = binaries.add(b.folder / "agent").value();
+    const auto arm64 = binaries.add(b.folder / "agent-arm64").value();
+    CHECK(binaries.path_of(amd64) == b.folder / "agent");
+    CHECK(binaries.path_of(arm64) == b.folder / "agent-arm64");
+    // What has become another file is not served under the old name.
+    write_file(b.folder / "agent", "amd64, upgraded");
+    const auto upgraded = binaries.add(b.folder / "agent").value();
+    CHECK(binaries.path_of(upgraded) == b.folder / "agent");
+    CHECK(binaries.path_of(amd64).empty());
+    CHECK(binaries.path_of(arm64) == b.folder / "agent-arm64");
 }
 
 TEST_CASE("output that a lost machine had spoken of is marked in the log, and a lease has what is left of the quota") {
