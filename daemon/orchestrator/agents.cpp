@@ -120,6 +120,8 @@ void Step::on(const AgentSaid& e, const StoredRows&) {
 }
 
 void Step::hello(LiveMachine& machine, const ap::Hello& m) {
+    // Faster than the listing. What it may hold is judged below as after any return.
+    if (machine.row.state == MachineState::interrupted) back_from_interruption(machine);
     LiveTask* task = holds_current(machine) ? task_of(machine) : nullptr;
     LiveJob* job = task ? job_of(*task) : nullptr;
     if (!machine.checked) {
@@ -184,10 +186,8 @@ void Step::agent_is_there(LiveMachine& machine) {
     const LiveProvider* from = provider(machine.row.provider);
     if (from && from->capabilities.gpu_free_while_booting && machine.ledger && machine.ledger->gpu_rate.micros == 0 &&
         machine.row.state == MachineState::booting)
-        open_ledger(machine, now_, machine.row.offer.gpu_rate, machine.ledger->disk_rate, true);
-    if (machine.row.state != MachineState::booting && machine.row.state != MachineState::lost &&
-        machine.row.state != MachineState::interrupted)
-        return;
+        open_ledger(machine, now_, machine.row.bid.value_or(machine.row.offer.gpu_rate), machine.ledger->disk_rate, true);
+    if (machine.row.state != MachineState::booting && machine.row.state != MachineState::lost) return;
     machine.row.ready_at = now_;
     move(machine, MachineState::ready, "agent_enrolled");
 }

@@ -51,7 +51,9 @@ void Step::consider_bid(LiveMachine& machine, const ProviderMachine& seen) {
              .state = choice.raise_to ? "asked" : "kept", .reason = std::string(choice.reason),
              .detail = "bid $" + dollars(*row.bid) + "/h, floor $" + dollars(*seen.spot_floor) + "/h" +
                        (choice.raise_to ? ", raising to $" + dollars(*choice.raise_to) + "/h" : "")});
-    if (choice.raise_to) effect(CallRaiseBid{row.id, row.provider, row.provider_id, *choice.raise_to});
+    if (!choice.raise_to) return;
+    machine.bid_asked = std::max(machine.bid_asked.value_or(*choice.raise_to), *choice.raise_to);
+    effect(CallRaiseBid{row.id, row.provider, row.provider_id, *choice.raise_to});
 }
 
 void Step::on(const BidRaised& e, const StoredRows&) {
@@ -66,19 +68,48 @@ void Step::on(const BidRaised& e, const StoredRows&) {
                  .reason = std::string(text(e.result.error().kind)), .detail = e.result.error().message});
         return;
     }
-    const UsdPerHour before = machine.row.bid.value_or(machine.row.offer.gpu_rate);
-    machine.row.bid = e.bid;
+    machine.bid_asked.reset();
+    machine.bid_unsure = false;
     // A bid is what is paid while it runs. What the provider shows afterwards has the last word.
     if (machine.ledger && machine.ledger->gpu_rate.micros > 0)
         open_ledger(machine, e.began, e.bid, machine.ledger->disk_rate, machine.ledger->rate_known);
-    if (machine.reservation && e.bid > before && machine.reservation->until > now_) {
+    bid_is(machine, e.bid);
+}
+
+UsdPerHour Step::bid_most(const LiveMachine& machine) {
+    const MachineRecord& row = machine.row;
+    const UsdPerHour bid = row.bid.value_or(UsdPerHour{0});
+    const UsdPerHour asked = std::max(bid, machine.bid_asked.value_or(bid));
+    const LiveProvider* from = provider(row.provider);
+    if (!machine.bid_unsure || !row.bid || !from || !from->capabilities.bids) return asked;
+    // What an earlier process asked for is nowhere told; it was within these.
+    const LiveTask* task = task_of(machine);
+    const LiveJob* job = task ? job_of(*task) : nullptr;
+    std::optional<UsdPerHour> cap = on_demand_there(*from, row.offer);
+    if (job && job->spec && job->spec->resources.max_price)
+        cap = std::min(cap.value_or(*job->spec->resources.max_price), *job->spec->resources.max_price);
+    return std::max(asked, cap.value_or(asked));
+}
+
+void Step::take_over_bid(LiveMachine& machine, const ProviderMachine& seen) {
+    const LiveProvider* from = provider(machine.row.provider);
+    if (!from || !from->capabilities.bids || !machine.row.offer.spot || !machine.row.bid || !seen.gpu_rate ||
+        seen.presence != Presence::running || *seen.gpu_rate <= *machine.row.bid || *seen.gpu_rate > bid_most(machine))
+        return;
+    bid_is(machine, *seen.gpu_rate);
+}
+
+void Step::bid_is(LiveMachine& machine, UsdPerHour bid) {
+    const UsdPerHour before = machine.row.bid.value_or(machine.row.offer.gpu_rate);
+    machine.row.bid = bid;
+    if (machine.reservation && bid > before && machine.reservation->until > now_) {
         machine.reservation->amount +=
-            cost(UsdPerHour{e.bid.micros - before.micros}, machine.reservation->until - now_ + w_.settings.destroy_allowance);
+            cost(UsdPerHour{bid.micros - before.micros}, machine.reservation->until - now_ + w_.settings.destroy_allowance);
         out_.rows.push_back(PutReservation{*machine.reservation});
     }
     save(machine);
     history({.at = now_, .kind = "bid", .job = machine.row.job, .machine = machine.row.id, .state = "raised", .reason = "raise",
-             .detail = "from $" + dollars(before) + "/h to $" + dollars(e.bid) + "/h"});
+             .detail = "from $" + dollars(before) + "/h to $" + dollars(bid) + "/h"});
 }
 
 }  // namespace gf

@@ -65,7 +65,8 @@ void Step::rate_seen(LiveMachine& machine, const ProviderMachine& seen, Instant 
         const UsdPerHour gpu = unsure ? UsdPerHour{0} : seen.gpu_rate.value_or(machine.row.offer.gpu_rate);
         const UsdPerHour disk = seen.disk_rate.value_or(disk_rate(machine.row.offer, (machine.row.disk.count + kGB - 1) / kGB));
         // One that stands still when it is first seen may have run before, at a price that nobody has shown: at least this.
-        if (known && stands && gpu < machine.row.offer.gpu_rate && at > from) open_ledger(machine, from, gpu, disk, false);
+        const bool may_have_run = stands || seen.presence == Presence::unknown;
+        if (known && may_have_run && gpu < machine.row.offer.gpu_rate && at > from) open_ledger(machine, from, gpu, disk, false);
         // One that runs when it is first seen has booted for nothing, for as long as nobody knows: until its agent spoke at most.
         if (known && free_boot && seen.presence == Presence::running && at > from) {
             open_ledger(machine, from, UsdPerHour{0}, disk, false);
@@ -125,7 +126,7 @@ void Step::end_ledger(LiveMachine& machine, Instant at) {
 
 UsdPerHour Step::rate_held(const LiveMachine& machine) {
     const MachineRecord& row = machine.row;
-    UsdPerHour gpu = std::max(row.offer.gpu_rate, row.bid.value_or(UsdPerHour{}));
+    UsdPerHour gpu = std::max({row.offer.gpu_rate, row.bid.value_or(UsdPerHour{}), machine.bid_asked.value_or(UsdPerHour{})});
     UsdPerHour disk = disk_rate(row.offer, gb(row.disk));
     if (machine.ledger) {
         gpu = std::max(gpu, machine.ledger->gpu_rate);

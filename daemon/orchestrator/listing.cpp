@@ -54,9 +54,9 @@ void Step::listing_failed(LiveProvider& from, const Error& error) {
               nullptr, from.name);
 }
 
-bool Step::may_have_moved(const LiveMachine& machine, const Listing& listing) {
+bool Step::may_have_moved(const LiveMachine& machine, const ProviderMachineId& to, const Listing& listing) {
     const MachineRecord& row = machine.row;
-    if (machine.not_moved || row.state == MachineState::gone || row.state == MachineState::requested ||
+    if (machine.not_moved == to || row.state == MachineState::gone || row.state == MachineState::requested ||
         row.state == MachineState::unknown)
         return false;
     return std::ranges::none_of(listing.machines, [&](const auto& m) { return m.id == row.provider_id; });
@@ -272,7 +272,7 @@ void Step::on(const ListingSeen& e, const StoredRows& rows) {
         const ProviderMachine seen = drifted ? without_money(told) : told;
         LiveMachine* machine = live_match(seen, from->name);
         if (!machine || (!machine->row.provider_id.empty() && machine->row.provider_id != seen.id)) {
-            if (machine && may_have_moved(*machine, *e.result)) {
+            if (machine && may_have_moved(*machine, seen.id, *e.result)) {
                 // Either it was moved under a new id, or it is a second machine and the listing lacks the first: a read of
                 // the id that we know tells which.
                 machine->moved_to = seen.id;
@@ -284,6 +284,11 @@ void Step::on(const ListingSeen& e, const StoredRows& rows) {
             continue;
         }
         seen_rows.insert(machine->row.id);
+        // Listed under its own id, it was not moved, whatever an earlier listing left out.
+        if (machine->moved_at && e.began >= *machine->moved_at) {
+            machine->moved_to = ProviderMachineId{};
+            machine->moved_at.reset();
+        }
         if (machine->row.state == MachineState::unknown && machine->row.reason != "orphan") {
             adopt(*machine, seen.id, "found_by_tag");
             rate_seen(*machine, seen, told_at_);

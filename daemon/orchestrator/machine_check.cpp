@@ -129,7 +129,7 @@ bool Step::rate_over(LiveMachine& machine, const ProviderMachine& seen) {
         return rate.micros > most.micros + most.micros * percent / 100;
     };
     // Machines that were found, not rented, have no offer to be held against.
-    const UsdPerHour agreed = std::max(machine.row.offer.gpu_rate, machine.row.bid.value_or(UsdPerHour{0}));
+    const UsdPerHour agreed = std::max(machine.row.offer.gpu_rate, bid_most(machine));
     const UsdPerHour all_in = *seen.gpu_rate + seen.disk_rate.value_or(machine.ledger ? machine.ledger->disk_rate : UsdPerHour{0});
     LiveTask* task = holds_current(machine) ? task_of(machine) : nullptr;
     const LiveJob* job = task ? job_of(*task) : nullptr;

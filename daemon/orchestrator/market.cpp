@@ -100,7 +100,8 @@ void Step::drive_tidy(LiveProvider& p, bool machines_here) {
     }
     if (p.tidied || p.capabilities.is_local || !p.listing_at || !p.listing_error.empty()) return;
     if (!p.empty_since) p.empty_since = now_;
-    if (now_ - *p.empty_since < kTidyAfter) return;
+    // After a suspend the last listing may be from before.
+    if (now_ - *p.empty_since < kTidyAfter || *p.listing_at < *p.empty_since) return;
     p.tidied = true;
     effect(CallTidy{p.name});
 }
@@ -108,12 +109,13 @@ void Step::drive_tidy(LiveProvider& p, bool machines_here) {
 void Step::on(const BalanceSeen& e, const StoredRows&) {
     LiveProvider* p = provider(e.provider);
     if (!p) return;
-    p->balance_call.reset();
+    const Instant asked = std::exchange(p->balance_call, std::nullopt).value_or(now_);
     p->balance_next = now_ + w_.settings.balance;
     if (e.result) {
         p->balance = *e.result;
+        p->balance_at = asked;
         p->balance_missed = 0;
-        return;
+        return judge_losses(*p, asked, true);
     }
     // A passing trouble leaves the figure standing for a while. Every other answer says that there is none to be had, and an old
     // one would refuse offers, or not, for ever.
@@ -121,6 +123,7 @@ void Step::on(const BalanceSeen& e, const StoredRows&) {
     const ErrorKind why = e.result.error().kind;
     const bool passing = why == ErrorKind::unavailable || why == ErrorKind::rate_limited || why == ErrorKind::unknown_outcome;
     if (!passing || ++p->balance_missed >= kMissedMax) p->balance.reset();
+    judge_losses(*p, asked, false);
 }
 
 void Step::drive_provider(LiveProvider& p) {
@@ -179,6 +182,7 @@ void Step::drive_provider(LiveProvider& p) {
         p.listing_asked = now_;
         effect(CallList{p.name});
     }
+    judge_losses(p, Instant{}, false);
     if (p.capabilities.balance && now_ >= p.balance_next && (!p.balance_call || now_ - *p.balance_call > kCallLost)) {
         p.balance_call = now_;
         effect(CallBalance{p.name});

@@ -35,7 +35,7 @@ void Step::bill_to_last_sight(LiveMachine& machine) {
 void Step::observe(LiveMachine& machine, const ProviderMachine& seen, Instant began, bool by_read) {
     if (seen.presence == Presence::gone) {
         if (!by_read) return;  // listings show what is there; only a read by id proves absence
-        if (!machine.moved_to.empty()) return follow(machine);
+        if (!machine.moved_to.empty() && follow(machine)) return;
         if (!machine.row.read_alive && now_ - machine.row.call_ended.value_or(machine.row.created_at) < w_.settings.start) {
             // Read-after-create lag: an id never yet seen alive is not gone yet. Destroy again in a while if it is to go.
             if (machine.row.state == MachineState::destroying) {
@@ -54,10 +54,11 @@ void Step::observe(LiveMachine& machine, const ProviderMachine& seen, Instant be
             const Cause cause = spot ? Cause::spot_lost : started ? Cause::host_fault : Cause::start_timeout;
             const std::string_view detail = machine.row.read_alive ? "the provider no longer has the machine"
                                                                    : "the machine never appeared at the provider";
-            if (machine.row.ready_at) mark_loss(machine, spot, detail);
-            else create_failed(machine, detail);
-            end_attempt(task, cause, detail);
-            if (LiveJob* job = job_of(task)) recover(*job, task, cause, detail);
+            const Account account = account_at_loss(machine, began);
+            if (account != Account::empty && !machine.row.ready_at) create_failed(machine, detail);
+            if (LiveJob* job = job_of(task))
+                lost(machine, task, *job, {.cause = cause, .detail = std::string(detail), .by_market = spot}, account);
+            else end_attempt(task, cause, detail);
         }
         if (machine.row.state != MachineState::destroying && machine.row.state != MachineState::gone) {
             bill_to_last_sight(machine);
@@ -66,14 +67,16 @@ void Step::observe(LiveMachine& machine, const ProviderMachine& seen, Instant be
         now_gone(machine, machine.row.read_alive ? "confirmed_gone" : "never_appeared");
         return;
     }
-    const bool alive = seen.presence == Presence::booting || seen.presence == Presence::running ||
+    // A host that is silent, or a state that nobody knows: with a price told, its row is there and this is what it costs.
+    const bool priced = seen.presence == Presence::unknown && seen.gpu_rate;
+    const bool alive = priced || seen.presence == Presence::booting || seen.presence == Presence::running ||
                        seen.presence == Presence::stopped || seen.presence == Presence::failed;
     const bool first_sight = alive && !machine.row.read_alive;
     if (alive) machine.row.read_alive = true;
-    if (alive && by_read && !machine.moved_to.empty()) {
+    if (alive && by_read && machine.moved_at && began >= *machine.moved_at) {
         // It is there under its own id too: what the listing showed is a second machine.
-        machine.moved_to = ProviderMachineId{};
-        machine.not_moved = true;
+        machine.not_moved = std::exchange(machine.moved_to, ProviderMachineId{});
+        machine.moved_at.reset();
     }
     // Where a provider tells its host only of a machine, not of an offer, that is what is remembered.
     if (alive && machine.row.offer.host_id.empty()) machine.row.offer.host_id = seen.host_id;
@@ -111,16 +114,7 @@ void Step::observe(LiveMachine& machine, const ProviderMachine& seen, Instant be
             return;  // `resolve_unknown` and the call's own answer decide
         case MachineState::interrupted:
             consider_bid(machine, seen);
-            if (seen.presence == Presence::running || seen.presence == Presence::booting) {
-                move(machine, MachineState::booting, "back_from_interruption");
-                machine.checked = false;
-                machine.rate_told = false;
-                machine.first_hello.reset();
-                machine.last_heard = now_;
-                machine.back_at = now_;
-                machine.row.idle_since.reset();
-                save(machine);
-            }
+            if (seen.presence == Presence::running || seen.presence == Presence::booting) back_from_interruption(machine);
             return;
         case MachineState::booting:
         case MachineState::ready:
@@ -130,13 +124,14 @@ void Step::observe(LiveMachine& machine, const ProviderMachine& seen, Instant be
             break;
     }
     if (seen.presence == Presence::failed || seen.presence == Presence::stopped) {
-        observe_stopped(machine, seen);
+        observe_stopped(machine, seen, began);
         return;
     }
     if (by_read && seen.presence == Presence::running && machine.unreachable)
         machine.next_call = now_ + w_.settings.silence;  // it runs, its agent is silent: ask rarely
     // A dearer machine than was offered is given back, and one that lost its GPUs in a restart (RunPod: billed at the CPU rate,
     // runs on without them).
+    take_over_bid(machine, seen);
     if (rate_over(machine, seen)) return;
     const Offer& offer = machine.row.offer;
     if (seen.presence == Presence::running && seen.gpu_count && *seen.gpu_count < offer.gpu_count && !may_hold_work(machine))
@@ -145,10 +140,15 @@ void Step::observe(LiveMachine& machine, const ProviderMachine& seen, Instant be
     consider_bid(machine, seen);
 }
 
-void Step::follow(LiveMachine& machine) {
+bool Step::follow(LiveMachine& machine) {
     const std::string from = machine.row.provider_id.get();
-    machine.row.provider_id = std::exchange(machine.moved_to, ProviderMachineId{});
+    const ProviderMachineId to = std::exchange(machine.moved_to, ProviderMachineId{});
     machine.moved_at.reset();
+    if (std::ranges::any_of(w_.machines, [&](const auto& other) {
+            return other.second.row.provider == machine.row.provider && other.second.row.provider_id == to;
+        }))
+        return false;
+    machine.row.provider_id = to;
     machine.missed = false;
     machine.last_destroy = Instant{};
     machine.next_call = now_;
@@ -157,67 +157,71 @@ void Step::follow(LiveMachine& machine) {
              .machine = machine.row.id, .reason = "new_provider_id", .detail = from + " is now " + machine.row.provider_id.get()});
     note("info", "machine moved machine=" + machine.row.id.get() + " provider=" + machine.row.provider.get() + " from=" + from +
                      " to=" + machine.row.provider_id.get());
+    return true;
 }
 
-void Step::observe_stopped(LiveMachine& machine, const ProviderMachine& seen) {
+void Step::back_from_interruption(LiveMachine& machine) {
+    machine.checked = false;
+    machine.rate_told = false;
+    if (!machine.connected) machine.first_hello.reset();
+    machine.last_heard = now_;
+    machine.back_at = now_;
+    machine.row.idle_since.reset();
+    move(machine, MachineState::booting, "back_from_interruption");
+}
+
+void Step::observe_stopped(LiveMachine& machine, const ProviderMachine& seen, Instant began) {
     LiveTask* task = holds_current(machine) ? task_of(machine) : nullptr;
     LiveJob* job = task ? job_of(*task) : nullptr;
     const std::string detail = "the provider shows it as " + seen.raw_state;
     if (!task || !job) {
+        if (seen.presence == Presence::stopped && machine.row.offer.spot && may_hold_work(machine)) {
+            // Taken back once more, or its agent was faster than its end: its work is waited for as before.
+            machine.row.idle_since = *task_of(machine)->row.not_before - w_.settings.patience;
+            machine.connected = false;
+            effect(CloseAgent{machine.row.id});
+            move(machine, MachineState::interrupted, "spot_lost", detail);
+            return;
+        }
         destroy(machine, "stopped_without_work", detail);
         return;
     }
+    const Account account = account_at_loss(machine, began);
     const bool started = task->attempt->state == AttemptState::running;
     if (seen.presence == Presence::stopped && machine.row.offer.spot) {
         // Taken back. Where a checkpoint is elsewhere (or nothing was promised to be kept) there is nothing to wait for:
         // the disk bills, and the market may never give the machine back.
-        const bool only_copy_is_there = job->spec && job->spec->checkpoint.declared && task->row.generation == 0 && started &&
+        const LiveProvider* at = provider(machine.row.provider);
+        // A disk that costs nothing while its machine stands still is not there any more.
+        const bool kept = at && at->capabilities.per_disk_price;
+        const bool only_copy_is_there = kept && job->spec && job->spec->checkpoint.declared && task->row.generation == 0 && started &&
                                         w_.settings.patience > Millis{0};
         // A slice that was just taken from us is not to be had again; the market read that we rent from may still show it.
         if (machine.row.offer.exclusive) cool(machine.row.offer, "spot_lost", false);
-        mark_loss(machine, true, detail);
         move(machine, MachineState::interrupted, "spot_lost", detail);
         effect(CloseAgent{machine.row.id});
         machine.connected = false;
         machine.row.idle_since = now_;
-        end_attempt(*task, Cause::spot_lost, detail);
-        recover(*job, *task, Cause::spot_lost, detail);
-        if (!only_copy_is_there || task->row.state != TaskState::waiting) {
+        lost(machine, *task, *job, {.cause = Cause::spot_lost, .detail = detail, .by_market = true}, account);
+        // A job that was to stop, or has failed by this, waits for nothing.
+        if (!only_copy_is_there || job->row.state != JobState::recovering) {
             destroy(machine, "spot_lost", detail);
         } else {
             task->row.not_before = now_ + w_.settings.patience;
             save(*task);
             save(machine);
-            consider_bid(machine, seen);
+            if (account != Account::empty) consider_bid(machine, seen);
         }
         return;
     }
     // On-demand and not by our order: host stop, crash, or no money. The balance tells the last apart.
-    const LiveProvider* from = provider(machine.row.provider);
-    const bool no_money = from && from->balance && from->balance->micros <= 0;
-    if (!no_money && !started && !machine.row.ready_at) {
-        mark_host(machine, HostEvent::boot_failure, detail);
-        create_failed(machine, detail);
-    } else if (!no_money) {
-        mark_loss(machine, false, detail);
-    }
+    const bool no_money = account == Account::empty;
+    const bool boot_failed = !started && !machine.row.ready_at;
+    if (!no_money && boot_failed) create_failed(machine, detail);
     cool(machine.row.offer, "stopped_by_itself", !no_money);
+    lost(machine, *task, *job,
+         {.cause = started ? Cause::host_fault : Cause::start_timeout, .detail = detail, .boot_failed = boot_failed}, account);
     destroy(machine, no_money ? "no_money" : "stopped_by_itself", detail);
-    if (no_money) {
-        // Not the host's fault and not the job's: it does not count, and the provider is out until there is money.
-        if (LiveProvider* p = provider(machine.row.provider)) pause(*p, "no_money", detail);
-        end_attempt(*task, Cause::host_fault, "no money left at the provider: " + detail);
-        if (job->row.cancel_requested || job->row.hold_requested || !task->stop_reason.empty()) {
-            stop_over(*job, *task);
-            return;
-        }
-        move(*task, TaskState::waiting, "no_money");
-        move(*job, JobState::recovering, "no_money", detail);
-        return;
-    }
-    const Cause cause = started ? Cause::host_fault : Cause::start_timeout;
-    end_attempt(*task, cause, detail);
-    recover(*job, *task, cause, detail);
 }
 
 }  // namespace gf

@@ -58,6 +58,12 @@ Orchestrator::Orchestrator(CoreSettings settings, std::vector<ProviderInfo> prov
         machine.row = row;
         machine.last_heard = now;
         machine.seen_saved = row.seen_at;
+        machine.bid_unsure = row.bid.has_value();
+        // Up, with its task waiting under the number that it ran: it came back from an interruption.
+        const auto task = w.tasks.find(row.task);
+        if ((row.state == MachineState::booting || row.state == MachineState::ready) && task != w.tasks.end() &&
+            task->second.row.state == TaskState::waiting && task->second.row.attempt == row.attempt)
+            machine.back_at = now;
         machine.next_call = now;
     }
     for (const LedgerRecord& row : live.ledgers)

@@ -73,7 +73,7 @@ void Step::give_back(LiveTask& task, std::string_view reason, std::string_view d
     move(*job, ran ? JobState::recovering : JobState::queued, reason, detail);
 }
 
-void Step::recover(LiveJob& job, LiveTask& task, Cause cause, std::string_view detail) {
+void Step::recover(LiveJob& job, LiveTask& task, Cause cause, std::string_view detail, bool counted) {
     GF_ASSERT(!task.attempt);
     if (job.row.cancel_requested || job.row.hold_requested || !task.stop_reason.empty()) {
         stop_over(job, task);
@@ -90,6 +90,11 @@ void Step::recover(LiveJob& job, LiveTask& task, Cause cause, std::string_view d
     const Allowance allowed = allowance(cause, task.row.retries, job.spec->retry);
     if (!allowed.used) {
         finish(job, task, TaskState::failed, JobState::failed, text(cause), detail);
+        return;
+    }
+    if (!counted) {
+        move(task, TaskState::waiting, text(cause));
+        move(job, JobState::recovering, text(cause), detail);
         return;
     }
     *allowed.used += 1;

@@ -123,18 +123,38 @@ class Step {
     void create_worked(LiveMachine& machine);
     // bids.cpp
     void consider_bid(LiveMachine& machine, const ProviderMachine& seen);
+    /// The bid is that now: told by the answer to a raise, or by what its provider bills.
+    void bid_is(LiveMachine& machine, UsdPerHour bid);
+    /// The highest rate that may be our own bid: one whose answer never came is as good as taken.
+    UsdPerHour bid_most(const LiveMachine& machine);
+    /// Takes over a bid of ours that the provider shows and no answer told of.
+    void take_over_bid(LiveMachine& machine, const ProviderMachine& seen);
+    // losses.cpp
+    enum class Account { in_money, empty, in_doubt };
+    /// What the account of the machine's provider had when the machine was lost, as far as the last balance tells. `began`: of the
+    /// look that showed the loss.
+    Account account_at_loss(const LiveMachine& machine, Instant began);
+    /// By the agreed rates, of the machines that bill there and of those that were just lost.
+    UsdPerHour burn_at(const LiveProvider& provider);
+    /// The provider's word is that the machine of this attempt is lost. Ends the attempt; counts, marks and recovers as the account
+    /// says. The machine stays as it is. `boot_failed`: its host stopped it before it was up.
+    void lost(LiveMachine& machine, LiveTask& task, LiveJob& job, UnjudgedLoss loss, Account account);
+    /// With a balance that was asked for then; `told` = it came.
+    void judge_losses(LiveProvider& provider, Instant asked, bool told);
     // observing.cpp
     void observe(LiveMachine& machine, const ProviderMachine& seen, Instant began, bool by_read);
-    void observe_stopped(LiveMachine& machine, const ProviderMachine& seen);
+    void observe_stopped(LiveMachine& machine, const ProviderMachine& seen, Instant began);
     /// Held against the offer and the job's cap. True if the machine was given back for it.
     bool rate_over(LiveMachine& machine, const ProviderMachine& seen);
     /// It is not what was offered: its host is remembered, it goes, and its attempt is made up for elsewhere.
     void worse_than_offered(LiveMachine& machine, std::string_view reason, const std::string& detail);
-    /// It lives on under another id of its provider.
-    void follow(LiveMachine& machine);
+    /// It lives on under another id of its provider. False if that is somebody else's by now.
+    bool follow(LiveMachine& machine);
+    /// An interrupted machine runs again, by its provider's word or its agent's.
+    void back_from_interruption(LiveMachine& machine);
     // listing.cpp
     void listing_failed(LiveProvider& from, const Error& error);
-    [[nodiscard]] static bool may_have_moved(const LiveMachine& machine, const Listing& listing);
+    [[nodiscard]] static bool may_have_moved(const LiveMachine& machine, const ProviderMachineId& to, const Listing& listing);
     bool compare_listing(LiveProvider& from, const ListingSeen& e, bool& alone);
     void resolve_unknown(LiveMachine& machine, Instant began, bool trusted, bool alone);
     void unlisted_row(const ProviderMachine& seen, LiveProvider& from, Instant began, const StoredRows& rows);
@@ -164,7 +184,8 @@ class Step {
     // recovery.cpp
     void end_attempt(LiveTask& task, Cause cause, std::string_view detail);
     void give_back(LiveTask& task, std::string_view reason, std::string_view detail);
-    void recover(LiveJob& job, LiveTask& task, Cause cause, std::string_view detail);
+    /// `counted` = false: it is not known yet whether this counts (losses.cpp).
+    void recover(LiveJob& job, LiveTask& task, Cause cause, std::string_view detail, bool counted = true);
     void finish(LiveJob& job, LiveTask& task, TaskState task_state, JobState job_state, std::string_view reason,
                 std::string_view detail);
     void stop_job(LiveJob& job, LiveTask& task, std::string_view reason);

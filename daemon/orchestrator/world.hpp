@@ -57,11 +57,27 @@ struct LiveMachine {
     bool lease_waits{false};                   // for that
     ProviderMachineId moved_to;                // a listing shows its tag under this id, and its own id no more
     std::optional<Instant> moved_at;           // when that listing began
-    bool not_moved{false};                     // both exist: the other one is a twin
+    ProviderMachineId not_moved;               // both exist: what is under that id is a twin
     std::optional<Instant> bid_tried;          // the last raise was asked for
+    std::optional<UsdPerHour> bid_asked;       // the highest that was asked for and not answered with a plain yes
+    bool bid_unsure{false};                    // an earlier process may have asked for a raise that the row does not tell of
     std::optional<Instant> lease_stop;         // its job was told to checkpoint and leave, because the provider's lease ends
     std::optional<SshEndpoint> tunnel_to;      // where a tunnel was asked for
     std::string tunnel_trouble;                // the last news of it, while its agent has not spoken; for people
+};
+
+/// A loss that may be an empty account's doing: its job goes on, but it is neither counted nor held against anybody before the
+/// balance is known.
+struct UnjudgedLoss {
+    MachineRecord machine;                     // as it was
+    TaskId task;
+    int attempt{0};
+    Cause cause{};
+    std::string detail;
+    Instant at;
+    Instant held_until;                        // its task waits for the judgement, no longer than this
+    bool by_market{false};
+    bool boot_failed{false};                   // it was stopped before its agent spoke
 };
 
 struct LiveProvider {
@@ -97,7 +113,9 @@ struct LiveProvider {
     bool tidied{false};                        // since then
     std::map<std::string, Instant> pauses;     // "auth", "no_money", "quota", "api_retired", "unavailable" -> no launches until
     std::optional<Usd> balance;
+    std::optional<Instant> balance_at;         // when that was asked for
     std::optional<Instant> balance_call;
+    std::vector<UnjudgedLoss> unjudged;        // until the next balance
     Instant balance_next{};
     int balance_missed{0};                     // reads in a row
 

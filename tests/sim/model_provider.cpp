@@ -17,8 +17,8 @@ const std::vector<Profile>& profiles() {
     using std::chrono::hours;
     using std::chrono::minutes;
     static const std::vector<Profile> all{
-        {.name = "runpod", .settle = Seconds{60}},
-        {.name = "vastai", .spot = true, .bids = true, .free_boot = true, .settle = Seconds{90}},
+        {.name = "runpod", .balance = true, .settle = Seconds{60}},
+        {.name = "vastai", .spot = true, .bids = true, .free_boot = true, .balance = true, .offline = true, .settle = Seconds{90}},
         {.name = "lambda", .free_boot = true, .can_stop = false, .step = minutes{1}, .minimum = minutes{1}, .second_destroy_fails = true,
          .disk_micros_per_gb_month = 0, .settle = Seconds{120}, .boot_least = minutes{2}, .boot_most = minutes{6}},
         {.name = "vultr", .stopped_bills_full = true, .step = hours{1}, .minimum = hours{1}, .locked = Seconds{90},
@@ -53,7 +53,7 @@ ModelProvider::ModelProvider(Profile profile, Entropy& rng, const Faults& faults
 }
 
 std::int64_t ModelProvider::costs(const ModelMachine& m) const {
-    if (m.presence == Presence::gone) return 0;
+    if (m.presence == Presence::gone || m.presence == Presence::unknown) return 0;
     const bool idle = (m.presence == Presence::booting && profile_.free_boot) ||
                       (m.presence == Presence::stopped && !profile_.stopped_bills_full);
     return (idle ? 0 : m.gpu_rate.micros) + disk_rate(m.offer, kDiskGb).micros;
@@ -102,6 +102,7 @@ void ModelProvider::advance(Instant now) {
             m.presence = Presence::running;
             ++m.boots;
         }
+        if (m.presence == Presence::unknown && now >= m.online_at) m.presence = Presence::running;
         rate_changed(m, now);
     }
 }
@@ -213,7 +214,7 @@ LaunchOutcome ModelProvider::launch(const LaunchRequest& request, Instant began,
 ProviderMachine ModelProvider::shown(ModelMachine& m, Instant now) {
     told(m, now);
     m.shown = true;
-    const std::int64_t disk = disk_rate(m.offer, kDiskGb).micros;
+    const std::int64_t disk = m.presence == Presence::unknown ? 0 : disk_rate(m.offer, kDiskGb).micros;
     ProviderMachine out;
     out.id = m.id;
     out.tag = m.tag;
@@ -308,6 +309,12 @@ Result<void> ModelProvider::destroy(const ProviderMachineId& id, Instant now) {
     }
     m.dies_at = now + Millis{static_cast<std::int64_t>(rng_.below(8'000))};
     return {};
+}
+
+Result<Usd> ModelProvider::balance(Instant now) {
+    if (storm(now)) return std::unexpected(slow_down());
+    if (chance(faults_.read_fails, 25)) return fail(ErrorKind::unavailable, "time-out");
+    return Usd{1'000'000'000};
 }
 
 Result<void> ModelProvider::raise_bid(const ProviderMachineId& id, UsdPerHour bid, Instant now) {

@@ -20,6 +20,8 @@ struct Profile {
     bool free_boot{false};           // GPUs are billed from running on
     bool stopped_bills_full{false};  // a stopped machine costs what a running one does
     bool can_stop{true};             // hosts stop machines; else they only vanish
+    bool balance{false};             // it tells what is left
+    bool offline{false};             // hosts fall silent for a while, and their machines cost nothing then
     Millis step{Seconds{1}};         // the bill of a machine grows in these
     Millis minimum{0};
     Millis locked{0};                // destroys fail this long after the create
@@ -60,6 +62,7 @@ struct Faults {
     bool drifts{false};                    // answers in other units, marked as such
     bool price_changes{false};             // of a machine that runs
     bool migrates{false};                  // moved under a new id, its container restarted
+    bool goes_offline{false};              // its host is off the net for a while, and bills nothing
     bool loses_gpus{false};                // restarted without its GPUs, at a tenth of the price
     bool storms{false};                    // 429 to every call for a while
     bool listing_stale{false};             // machines that are gone are still listed for a while
@@ -74,6 +77,7 @@ struct ModelMachine {
     Instant listed_from;              // listings lag behind creation
     Instant runs_at;                  // becomes running then
     bool never_boots{false};
+    Instant online_at;                // its silent host is back then
     std::optional<Instant> dies_at;   // an accepted destroy takes effect
     std::optional<Instant> ended_at;
     int boots{0};                     // container starts
@@ -106,6 +110,7 @@ class ModelProvider {
     Result<Listing> list(Instant now);
     Result<ProviderMachine> read(const ProviderMachineId& id, Instant now);
     Result<void> destroy(const ProviderMachineId& id, Instant now);
+    Result<Usd> balance(Instant now);
     Result<void> raise_bid(const ProviderMachineId& id, UsdPerHour bid, Instant now);
 
     /// What nature does in a second: floors move, storms begin.
@@ -118,7 +123,7 @@ class ModelProvider {
     [[nodiscard]] const ProviderName& name() const { return name_; }
     [[nodiscard]] const Profile& profile() const { return profile_; }
     [[nodiscard]] Capabilities capabilities() const {
-        return {.spot = profile_.spot, .gpu_free_while_booting = profile_.free_boot, .bids = profile_.bids};
+        return {.spot = profile_.spot, .balance = profile_.balance, .gpu_free_while_booting = profile_.free_boot, .bids = profile_.bids};
     }
     /// Micro-dollars per hour, all lines together.
     [[nodiscard]] std::int64_t costs(const ModelMachine& m) const;

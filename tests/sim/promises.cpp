@@ -66,6 +66,10 @@ void Simulation::check_fleet() {
         }
     // P2: at most one machine holds the current attempt of a task.
     if (!core_) return;
+    // A provider whose trial is no machine of ours any more would never be launched at again.
+    for (const auto& [name, p] : core_->world().providers)
+        if (!p.breaker.trial.empty() && !core_->world().machines.contains(MachineId{p.breaker.trial}))
+            violated("liveness", name + " waits for " + p.breaker.trial + ", which is not there");
     std::map<TaskId, int> holders;
     for (const auto& [id, machine] : core_->world().machines) {
         const auto& row = machine.row;

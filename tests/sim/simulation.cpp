@@ -26,6 +26,9 @@ Event made(ModelProvider& p, const CallOffers& e, Instant began, Instant now, In
 Event made(ModelProvider& p, const CallRaiseBid& e, Instant began, Instant now, Instant) {
     return BidRaised{e.machine, e.bid, began, p.raise_bid(e.id, e.bid, now)};
 }
+Event made(ModelProvider& p, const CallBalance& e, Instant, Instant now, Instant) {
+    return BalanceSeen{e.provider, p.balance(now)};
+}
 Event made(ModelProvider& p, const CallList& e, Instant began, Instant now, Instant ended) {
     return ListingSeen{e.provider, began, ended, p.list(now)};
 }
@@ -50,7 +53,7 @@ Simulation::Simulation(std::uint64_t seed, bool tell, const Profile* like) : see
                             &faults_.taken_back, &faults_.host_dies, &faults_.machine_stops, &faults_.manual_delete,
                             &faults_.agent_partition, &faults_.container_restart, &faults_.never_boots, &faults_.slow_answers,
                             &faults_.user_errors, &faults_.daemon_crash, &faults_.commit_fails, &faults_.clock_jumps,
-                            &faults_.drifts, &faults_.price_changes, &faults_.migrates, &faults_.loses_gpus, &faults_.storms,
+                            &faults_.drifts, &faults_.price_changes, &faults_.migrates, &faults_.loses_gpus, &faults_.goes_offline, &faults_.storms,
                             &faults_.listing_stale})
             *fault = rng_.below(3) == 0;
     }
@@ -328,6 +331,9 @@ void Simulation::trouble() {
                 m.disturbed = true;
                 m.gpus = 0;
                 p->set_rate(m, UsdPerHour{m.gpu_rate.micros / 10});
+            } else if (m.presence == Presence::running && p->profile().offline && chance(faults_.goes_offline, 2)) {
+                m.presence = Presence::unknown;
+                m.online_at = now_ + Seconds{static_cast<std::int64_t>(30 + rng_.below(600))};
             } else if (m.presence == Presence::running && chance(faults_.price_changes, 2)) {
                 p->set_rate(m, UsdPerHour{m.gpu_rate.micros * static_cast<std::int64_t>(80 + rng_.below(70)) / 100});
             } else if (m.presence == Presence::running && chance(faults_.migrates, 1)) {
