@@ -91,6 +91,15 @@ CoreSettings core_settings(const Settings& s, const std::string& install, double
     return out;
 }
 
+/// As Prometheus names it. Nobody else but root may count them (daemon/main.cpp).
+std::string open_descriptors() {
+    std::error_code failed;
+    std::int64_t count = -1;  // the folder that is being read is one itself
+    for (std::filesystem::directory_iterator it("/proc/self/fd", failed), end; !failed && it != end; it.increment(failed)) ++count;
+    if (failed) return {};
+    return "# HELP process_open_fds Number of open file descriptors.\n# TYPE process_open_fds gauge\nprocess_open_fds " + std::to_string(count) + "\n";
+}
+
 Instant scaled_origin(double scale, std::optional<std::int64_t> origin_ms) {
     const auto real = std::chrono::time_point_cast<Millis>(std::chrono::system_clock::now());
     const Instant origin = origin_ms ? instant_of(*origin_ms) : real;
@@ -417,6 +426,7 @@ Result<void> Service::Impl::open_parts() {
         const auto c = runtime->counters();
         return CommitCounters{.commits = c.commits, .commits_failed = c.commits_failed, .events = c.events, .micros = c.micros};
     };
+    server.extra_metrics = [] { return open_descriptors(); };
     server.seal = seal.get();
     server.gpus = &*gpus;
     server.store = checkpoint_store.get();

@@ -49,7 +49,7 @@ std::optional<std::string> unbase64(std::string_view text) {
     const int size = digits.size() % 4 != 0 ? -1 : EVP_DecodeBlock(reinterpret_cast<unsigned char*>(out.data()),
                                                                   reinterpret_cast<const unsigned char*>(digits.data()), static_cast<int>(digits.size()));
     if (size < 0) return std::nullopt;
-    for (std::size_t i = digits.size(); i > 0 && digits[i - 1] == '='; --i) out.pop_back();
+    for (std::size_t i = digits.size(); i > 0 && digits[i - 1] == '=' && !out.empty(); --i) out.pop_back();
     return out;
 }
 

@@ -86,7 +86,8 @@ TEST_CASE("a private half that is none is an error, and never made anew") {
     const std::string& whole = made->private_key.reveal();
     const auto middle = whole.size() / 2;
     for (const std::string& broken : {std::string(), whole.substr(0, middle), whole.substr(0, middle) + "!" + whole.substr(middle + 1),
-                                      std::string("-----BEGIN OPENSSH PRIVATE KEY-----\n-----END OPENSSH PRIVATE KEY-----\n")}) {
+                                      std::string("-----BEGIN OPENSSH PRIVATE KEY-----\n-----END OPENSSH PRIVATE KEY-----\n"),
+                                      std::string("-----BEGIN OPENSSH PRIVATE KEY-----\n====\n-----END OPENSSH PRIVATE KEY-----\n")}) {
         test::write_file(folder / "ssh/id_ed25519", broken);
         const auto got = load_or_make_client_key(folder / "ssh", "x");
         REQUIRE(!got.has_value());

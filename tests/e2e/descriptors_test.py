@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Ten thousand readers of a log come and go, and a provider refuses every call: no descriptor is left behind, the rest is
 served meanwhile (K05)."""
-import os
 import socket
 
 from harness import SCALE, check, free_port, run, wait_for
@@ -31,9 +30,7 @@ def test(lab):
     job = lab.submit(spec)
     lab.wait_state(job, "running", seconds=60)
 
-    def descriptors():
-        return len(os.listdir(f"/proc/{lab.daemon.pid}/fd"))
-    before = descriptors()
+    before = lab.descriptors()
     opened = answered = 0
     while opened < FOLLOWS:
         sockets = [follow(lab, f"/v1/jobs/{job}/logs?follow=1") for _ in range(AT_ONCE)]
@@ -44,7 +41,7 @@ def test(lab):
             s.close()
         check(lab.api("GET", "/healthz").status == 200, "the daemon does not answer any more")
     check(answered == FOLLOWS, f"{answered} of {FOLLOWS} followers were served")
-    wait_for("the descriptors to be given back", lambda: descriptors() <= before + 4, 60)
+    wait_for("the descriptors to be given back", lambda: lab.descriptors() <= before + 4, 60)
     vast = next(p for p in lab.items("/v1/providers") if p["name"] == "vastai")
     check(vast["health"] in ("degraded", "unknown"), f"a provider that refuses every call is shown as {vast}")
     check(lab.job(job)["state"] == "running", "the job was disturbed")

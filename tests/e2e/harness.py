@@ -275,6 +275,11 @@ class Lab:
         check(answer.status == 200, f"GET {path}: {answer.status} {answer.body[:200]!r}")
         return answer.json
 
+    def descriptors(self):
+        """Open ones of the daemon, as it tells: its /proc is closed to all but root."""
+        text = self.api("GET", "/metrics").body.decode()
+        return int(next(line for line in text.splitlines() if line.startswith("process_open_fds ")).split()[1])
+
     def items(self, path):
         found, cursor = [], None
         while True:

@@ -59,10 +59,8 @@ def test(lab):
     served(through(lambda: crumbs.read(4096)))
     raw.close()
 
-    def descriptors():
-        return len(os.listdir(f"/proc/{lab.daemon.pid}/fd"))
-    wait_for("the first connections to be over", lambda: descriptors() < 40, 30)
-    before = descriptors()
+    wait_for("the first connections to be over", lambda: lab.descriptors() < 40, 30)
+    before = lab.descriptors()
     sessions = [session() for _ in range(SESSIONS)]
     for s in sessions:
         s.sendall(GET)
@@ -77,7 +75,7 @@ def test(lab):
     for garbage in (b"\x16" + os.urandom(300), b"\x16\x03\x01\xff\xff" + os.urandom(70_000), b"\x16\x03\x01"):
         with plain() as s:
             s.sendall(garbage)
-    wait_for("the descriptors to be given back", lambda: descriptors() <= before + 2, 60)
+    wait_for("the descriptors to be given back", lambda: lab.descriptors() <= before + 2, 60)
     with session() as s:
         s.sendall(GET)
         served(s.recv(4096))
