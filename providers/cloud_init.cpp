@@ -57,10 +57,11 @@ fi
 )sh";
 
 // The unit goes on when the kernel kills a process of the job for memory (else systemd ends it all), and
-// takes no limit of the system's. It is a file that is enabled, since cloud-init runs us once per instance and a machine
-// that boots again wants its agent back. An older systemd ignores a setting that it does not know. The start does not wait
-// for what it is ordered after: cloud-init is part of the same boot. Where no unit can be written or enabled (a read-only
-// /etc) a transient one does for this boot; a file that was left would stand in its way.
+// takes no limit of the system's. It is a file that is enabled, since cloud-init runs us once per instance
+// and a machine that boots again wants its agent back. An older systemd ignores a setting that it does not
+// know. The start does not wait for what it is ordered after: cloud-init is part of the same boot. Where no
+// unit can be written or enabled (a read-only /etc) a transient one does for this boot; a file that was left
+// would stand in its way.
 constexpr std::string_view kRun = R"sh(w "$D/run" 700 <<'END'
 #!/bin/sh
 D=${0%/*}

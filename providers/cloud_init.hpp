@@ -6,13 +6,13 @@
 //   talks to;
 //   2. our public key may log in as root and, where that is another, as the image's own user;
 //   3. GPUFERRY_* and the start script go into /etc/gpuferry, which only root may enter;
-//   4. the start script runs in the background as root with HOME set: cloud-init ends at once, and its end does
-//   not end the script. Where there is systemd it is the unit "gpuferry-machine", enabled, so that it runs again
-//   when the machine boots again; else it has a session of its own, for this boot.
-// Nothing that it writes is readable for anybody but root, except sshd's public half and the unit, which holds
-// nothing but a path. The user_data itself is
-// kept by cloud-init in a file of root's, and every process of the machine can ask the metadata service for
-// it: what stands in it is the machine's own narrow session and nothing else (DESIGN, P8).
+//   4. the start script runs in the background as root with HOME set: cloud-init ends at once, and its end
+//   does not end the script. Where there is systemd it is the unit "gpuferry-machine", enabled, so that it
+//   runs again when the machine boots again; else it has a session of its own, for this boot.
+// Nothing that it writes is readable for anybody but root, except sshd's public half and the unit, which
+// holds nothing but a path. The user_data itself is kept by cloud-init in a file of root's, and every process
+// of the machine can ask the metadata service for it: what stands in it is the machine's own narrow session
+// and nothing else (DESIGN, P8).
 #pragma once
 #include <string>
 

@@ -175,10 +175,12 @@ Result<void> Adapter::destroy(const ProviderMachineId& id) {
         return {};
     }
     if (says_no_such_object(answer)) return prove_key();
-    // The second terminate of an instance is answered with an unknown error, one of an instance that is not there
-    // perhaps with the code of a missing route, and a success need not name it.
-    const bool odd_success = answer.delivery == Delivery::answered && answer.status >= 200 && answer.status < 300;
-    if (may_be_terminating(answer) || says_not_found(answer) || odd_success) return settle_destroy(id, answer);
+    // The second terminate of an instance is answered with an unknown error, one of an instance that is not
+    // there perhaps with the code of a missing route, and a success need not name it.
+    const bool odd_success =
+        answer.delivery == Delivery::answered && answer.status >= 200 && answer.status < 300;
+    if (may_be_terminating(answer) || says_not_found(answer) || odd_success)
+        return settle_destroy(id, answer);
     return fail(seen(destroy_error(answer)));
 }
 

@@ -162,14 +162,16 @@ std::optional<Drift> odd_prices(const std::vector<TypeListing>& types) {
     std::string example;
     for (const auto& row : types) {
         const auto price = price_of(row.type);
-        if (price.reason == kPriceUnit && ++odd == 1) example = row.type.name + " at " + row.type.price_cents.value_or("");
+        if (price.reason == kPriceUnit && ++odd == 1)
+            example = row.type.name + " at " + row.type.price_cents.value_or("");
         if (price.ok() || price.reason == kPriceUnit) ++priced;
     }
     // One odd row is refused for itself; some types cost whole dollars.
     if (2 * odd <= priced) return std::nullopt;
-    return Drift{.what = std::string(kPriceUnit),
-                 .detail = fmt::format("{} of {} prices in the list of instance types are no whole cents ({})", odd,
-                                       priced, example)};
+    return Drift{
+        .what = std::string(kPriceUnit),
+        .detail = fmt::format("{} of {} prices in the list of instance types are no whole cents ({})", odd,
+                              priced, example)};
 }
 
 std::variant<Offer, RejectedOffer> offer_of(const InstanceType& type, const std::string& region,
@@ -252,8 +254,9 @@ ProviderMachine machine_of(const Instance& i, const GpuLookup& lookup) {
         m.presence = Presence::unknown;
         m.gpu_rate = full;
     } else if (i.status == "terminating") {
-        // Will never run again, and is billed until it is gone: at what it was billed before, which is nothing for one that
-        // was ended while it booted. So the rate is not told, and the last known one stands.
+        // Will never run again, and is billed until it is gone: at what it was billed before, which is
+        // nothing for one that was ended while it booted. So the rate is not told, and the last known one
+        // stands.
         m.presence = Presence::failed;
     } else if (is_over(i.status)) {
         m.presence = Presence::gone;

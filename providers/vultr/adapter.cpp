@@ -15,8 +15,8 @@ constexpr Millis kRegionsAge{std::chrono::hours{24}};
 // second.
 constexpr Millis kPlansAge{std::chrono::hours{1}};
 constexpr Millis kPlansRetry{std::chrono::minutes{1}};
-// When an offer is about to be rented only its price is read anew: stock this young is tried, and a create says
-// whether it is still there.
+// When an offer is about to be rented only its price is read anew: stock this young is tried, and a create
+// says whether it is still there.
 constexpr Millis kStockAge{std::chrono::minutes{1}};
 
 }  // namespace
@@ -31,8 +31,8 @@ Adapter::Adapter(std::string api_url, Secret key, HttpClient& http, Clock& clock
 Result<OfferList> Adapter::offers(const OfferQuery& query) {
     OfferList out;
     if (!query.on_demand && !query.spot) return out;
-    // The stock of all regions is some thirty calls in a row, ten seconds from far away. The prices come last, because it is
-    // their age that counts when an offer is rented.
+    // The stock of all regions is some thirty calls in a row, ten seconds from far away. The prices come
+    // last, because it is their age that counts when an offer is rented.
     const auto stock = read_stock(query, out);
     if (!stock) return fail(stock.error());
     const auto asked = clock_.now();
@@ -87,8 +87,8 @@ Result<std::vector<Adapter::RegionStock>> Adapter::read_stock(const OfferQuery& 
                 continue;
             }
         const auto asked = clock_.now();
-        // `locations` of a plan say where it may exist in principle (and those of whole nodes nothing at all); only
-        // this is stock.
+        // `locations` of a plan say where it may exist in principle (and those of whole nodes nothing at
+        // all); only this is stock.
         auto reply = client_.stock(region.id);
         if (reply.value) {
             const std::lock_guard lock(mutex_);
@@ -138,7 +138,8 @@ Result<Adapter::Catalogue> Adapter::read_plans(OfferList* out) {
             auto error = seen(read_error(reply.answer, "list plans"));
             if (type == "all" || error.kind == ErrorKind::auth) return fail(std::move(error));
             // The others only fill gaps of the first: without them it is what is for sale as far as is known.
-            if (out != nullptr) out->rejected.push_back({.id = "plans?type=" + type, .reason = "list_unreadable"});
+            if (out != nullptr)
+                out->rejected.push_back({.id = "plans?type=" + type, .reason = "list_unreadable"});
             continue;
         }
         add(shapes, reply.value->shapes);

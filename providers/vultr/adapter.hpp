@@ -51,7 +51,8 @@ class Adapter final : public Provider {
         Region region;
         std::vector<std::string> plans;  // in stock there
     };
-    /// What the asked regions have in stock. One that cannot be read is left out and told in `out`; an error when none can.
+    /// What the asked regions have in stock. One that cannot be read is left out and told in `out`; an error
+    /// when none can.
     Result<std::vector<RegionStock>> read_stock(const OfferQuery& query, OfferList& out);
     /// The last stock of a region, while it is young.
     std::optional<std::vector<std::string>> known_stock(const std::string& region);

@@ -503,8 +503,8 @@ Result<Usd> available(const Account& account) {
         return fail(ErrorKind::malformed, "Vultr, read the account: `pending_charges` is not a number");
     if (*balance >= 0)
         return fail(ErrorKind::not_found,
-                    fmt::format("Vultr, read the account: no credit was paid in, so the payment method pays what is due (${} so "
-                                "far)",
+                    fmt::format("Vultr, read the account: no credit was paid in, so the payment method pays "
+                                "what is due (${} so far)",
                                 dollars(Usd{*balance + std::max<std::int64_t>(*pending, 0)})));
     return Usd{-*balance - *pending};
 }

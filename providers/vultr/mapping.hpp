@@ -16,8 +16,8 @@ namespace gf::vultr {
 
 /// Tags are plain texts at Vultr; ours is "gpuferry-machine=<tag>".
 inline constexpr std::string_view kTagKey = "gpuferry-machine=";
-/// How it was sold when it was made: "gpuferry-sale=preemptible" or "gpuferry-sale=ondemand". An instance does not tell, and
-/// its plan may be sold in another way by now.
+/// How it was sold when it was made: "gpuferry-sale=preemptible" or "gpuferry-sale=ondemand". An instance
+/// does not tell, and its plan may be sold in another way by now.
 inline constexpr std::string_view kSaleKey = "gpuferry-sale=";
 /// A machine that is still locked after its creation takes no destroy; the next try is this much later.
 inline constexpr Millis kLockedFor{Seconds{15}};
@@ -78,8 +78,8 @@ struct PlanGpus {
 /// A second destroy is answered with an error like this.
 [[nodiscard]] bool says_pending_destruction(const Answer& answer);
 
-/// Money left: a negative balance is credit, and what is pending is as good as spent. `not_found` where there is no credit:
-/// such an account is paid by card, and its balance is no limit.
+/// Money left: a negative balance is credit, and what is pending is as good as spent. `not_found` where there
+/// is no credit: such an account is paid by card, and its balance is no limit.
 [[nodiscard]] Result<Usd> available(const Account& account);
 /// The books by label: "Cloud GPU (label)". Lines without a label, without dates, or outside [from, until)
 /// are left out.

@@ -77,7 +77,7 @@ struct Machine {
         };
         recording("sshd", "exit 0\n");
         recording("service", "exit 0\n");
-        // A unit is active once it was started; one that is started must be there, and runs what its file says.
+        // A unit is active once it was started; one that is started must be there, and runs its ExecStart.
         recording("systemctl", R"sh(d=$GPUFERRY_ROOT/etc/systemd/system
 [ "$1" != --quiet ] || shift
 case "$1" in
@@ -231,10 +231,12 @@ TEST_CASE("a machine that boots again starts its agent again, without cloud-init
                              "LimitNOFILE=1048576", "LimitMEMLOCK=infinity", "WantedBy=multi-user.target"})
         CHECK(text.find(fmt::format("\n{}\n", line)) != std::string::npos);
     CHECK(mode(unit) == 0644);
-    CHECK(text.find("GPUFERRY") == std::string::npos);  // what is secret stays in the file that root alone reads
+    // What is secret stays in the file that root alone reads.
+    CHECK(text.find("GPUFERRY") == std::string::npos);
     CHECK(mode(m.root() / "etc/gpuferry/machine.env") == 0600);
     CHECK(mode(m.root() / "etc/gpuferry/run") == 0700);
-    REQUIRE(fs::equivalent(m.root() / "etc/systemd/system/multi-user.target.wants/gpuferry-machine.service", unit));
+    REQUIRE(fs::equivalent(m.root() / "etc/systemd/system/multi-user.target.wants/gpuferry-machine.service",
+                           unit));
     // What systemd does at the next boot with what is enabled.
     fs::remove(m.root() / "unit");
     fs::remove(m.root() / "seen");
@@ -245,7 +247,9 @@ TEST_CASE("a machine that boots again starts its agent again, without cloud-init
 
 TEST_CASE("where no unit can be enabled, a transient one runs the machine for this boot") {
     Machine m("dash", true);
-    m.program("systemctl", "#!/bin/sh\necho \"systemctl $*\" >>\"$GPUFERRY_ROOT/calls\"\ncase \"$*\" in *enable*|is-active*) exit 1;; esac\n");
+    m.program("systemctl",
+              "#!/bin/sh\necho \"systemctl $*\" >>\"$GPUFERRY_ROOT/calls\"\ncase \"$*\" in "
+              "*enable*|is-active*) exit 1;; esac\n");
     REQUIRE(m.boot(cloud_init_script(request(), {})) == 0);
     CHECK(!m.seen().empty());
     CHECK(count(m.calls(), "systemd-run ") == 1);

@@ -82,7 +82,8 @@ TEST_CASE("Vultr: plans in stock become offers, region by region") {
 
 TEST_CASE("Vultr: a look that takes longer than a price may be old still has young prices") {
     VultrBench b;
-    for (int i = 0; i < 31; ++i) b.world.regions.push_back(gf::test::vultr_region(fmt::format("r{:02}", i), "US"));
+    for (int i = 0; i < 31; ++i)
+        b.world.regions.push_back(gf::test::vultr_region(fmt::format("r{:02}", i), "US"));
     b.script([&](const Received& r) {
         b.hand.advance(Millis{400});
         return b.world.answer(r);
@@ -124,7 +125,8 @@ TEST_CASE("Vultr: one call that goes wrong loses what it is about, and no more")
         CAPTURE(status);
         VultrBench b;
         b.script([&](const Received& r) {
-            return r.path() == "/v2/regions/ewr/availability" ? gf::test::vultr_error(status, "x") : b.world.answer(r);
+            return r.path() == "/v2/regions/ewr/availability" ? gf::test::vultr_error(status, "x")
+                                                              : b.world.answer(r);
         });
         const auto list = b.provider().offers({.gpu_counts = {1}, .look = Look::wanted});
         REQUIRE_MESSAGE(list, (list ? "" : list.error().message));

@@ -403,12 +403,14 @@ TEST_CASE("Vultr: a machine that is locked is destroyed later, and one that is g
 }
 
 TEST_CASE("E04 Vultr: a destroy that is answered 200 with an error is judged by what is there") {
-    for (const auto* body : {R"({"error":"instance not found"})", R"({"error":"instance not found","status":404})",
-                             R"({"error":"Unable to destroy server","status":200})"}) {
+    for (const auto* body :
+         {R"({"error":"instance not found"})", R"({"error":"instance not found","status":404})",
+          R"({"error":"Unable to destroy server","status":200})"}) {
         CAPTURE(body);
         VultrBench b;
         const auto id = ProviderMachineId{b.world.add("gf-x", nullptr)};
-        b.script([&](const Received& r) { return r.method == "DELETE" ? plain(200, body) : b.world.answer(r); });
+        b.script(
+            [&](const Received& r) { return r.method == "DELETE" ? plain(200, body) : b.world.answer(r); });
         const auto there = b.provider().destroy(id);
         REQUIRE(!there);
         CHECK(there.error().kind == ErrorKind::unknown_outcome);
