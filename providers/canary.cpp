@@ -118,6 +118,7 @@ void OfferCanary::look(OfferList& list) {
                                    odd + told)});
 
     struct Kind {
+        std::string gpu_name;
         std::vector<std::int64_t> per_gpu;
     };
     std::map<std::string, Kind> kinds;
@@ -128,9 +129,10 @@ void OfferCanary::look(OfferList& list) {
     for (const auto& o : list.offers) {
         if (o.gpu_count < 1 || o.gpu_rate.micros <= 0) continue;
         const auto each = o.gpu_rate.micros / o.gpu_count;
-        kinds[fmt::format("{}/{}/{}/{}/{}", o.gpu.provider_name,
-                          o.gpu.memory ? o.gpu.memory->count / kGiB : 0, o.gpu_share, o.cloud, o.spot)]
-            .per_gpu.push_back(each);
+        auto& kind = kinds[fmt::format("{}/{}/{}/{}/{}", o.gpu.provider_name,
+                                       o.gpu.memory ? o.gpu.memory->count / kGiB : 0, o.gpu_share, o.cloud, o.spot)];
+        kind.gpu_name = o.gpu.provider_name;
+        kind.per_gpu.push_back(each);
         listed = listed && !o.exclusive;
         if (!o.gpu.memory || o.gpu.memory->count <= 0) continue;
         names.insert(o.gpu.provider_name);
@@ -179,15 +181,13 @@ void OfferCanary::look(OfferList& list) {
     }
     // What is off is not learnt: when the answers are whole again, they are compared with what was whole.
     if (!plausible) return;
-    for (auto& [key, kind] : kinds)
-        if (seen_.size() < kKindsMax || seen_.contains(key)) seen_[key] = median(kind.per_gpu);
-    for (const auto& o : list.offers) {
-        if (o.gpu_count < 1 || o.gpu_rate.micros <= 0) continue;
-        if (ranges_.size() >= kKindsMax && !ranges_.contains(o.gpu.provider_name)) continue;
-        const auto each = o.gpu_rate.micros / o.gpu_count;
-        auto& range = ranges_.try_emplace(o.gpu.provider_name, Range{.least = each, .most = each}).first->second;
-        range.least = std::min(range.least, each);
-        range.most = std::max(range.most, each);
+    for (auto& [key, kind] : kinds) {
+        const auto middle = median(kind.per_gpu);
+        if (seen_.size() < kKindsMax || seen_.contains(key)) seen_[key] = middle;
+        if (ranges_.size() >= kKindsMax && !ranges_.contains(kind.gpu_name)) continue;
+        auto& range = ranges_.try_emplace(kind.gpu_name, Range{.least = middle, .most = middle}).first->second;
+        range.least = std::min(range.least, middle);
+        range.most = std::max(range.most, middle);
     }
 }
 
@@ -232,9 +232,9 @@ void RateCanary::look(Listing& listing) {
     if (off)
         listing.drift.push_back(
             {.what = "price_unit",
-             .detail = fmt::format("all {} machines whose rates can be compared cost {} {} what they did or what their cards are "
-                                   "offered for",
-                                   up + down, up > 0 ? "at least" : "at most", up > 0 ? fmt::format("{} times", kJump) : fmt::format("1/{} of", kJump))});
+             .detail = fmt::format("all {} machines whose rates can be compared cost {}{} what they did or what their cards "
+                                   "are offered for",
+                                   up + down, up > 0 ? "at least " : "at most 1/", up > 0 ? fmt::format("{} times", kJump) : fmt::format("{} of", kJump))});
     std::map<ProviderMachineId, std::int64_t> now;
     for (const auto& machine : listing.machines) {
         if (const auto it = seen_.find(machine.id); it != seen_.end()) now.insert(*it);

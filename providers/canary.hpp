@@ -92,8 +92,8 @@ class OfferCanary {
  public:
     void look(OfferList& list);
 
-    /// The range of prices of one GPU, micro-dollars per hour, that whole answers have shown for a card of this name; nothing
-    /// for one that was never offered.
+    /// Between which figures the middle prices of one GPU, micro-dollars per hour, have been in whole answers, over all kinds of
+    /// offers of a card of this name (a parked card does not stretch it); nothing for one that was never offered.
     struct Range {
         std::int64_t least{0};
         std::int64_t most{0};
@@ -107,9 +107,9 @@ class OfferCanary {
     std::map<std::string, Range> ranges_;  // by the provider's name of the card
 };
 
-/// Looks at what machines cost. A rate is off when it is fifty times or more what the same machine showed before or the dearest
-/// offer of its card that was seen, or a fiftieth or less of the former or of the cheapest offer. A market may do that to one
-/// machine, never to all.
+/// Looks at what machines cost. A rate is off when it is fifty times or more what the same machine showed before or what the
+/// dearest kind of offer of its card has cost, or a fiftieth or less of the former or of the cheapest kind. A market may do that
+/// to one machine, never to all.
 class RateCanary {
  public:
     /// `market` is asked for the prices of cards and must outlive this.
@@ -117,8 +117,8 @@ class RateCanary {
     /// Appends "price_unit" to `listing.drift` when all rates that can be compared, of one machine at least, are off in one
     /// direction. For whole listings: what is not in one is forgotten.
     void look(Listing& listing);
-    /// A machine that was read by itself, which carries no drift: a rate that is off becomes unknown, with that of its disk. The next
-    /// listing tells which of the two it is.
+    /// A machine that was read by itself, which carries no drift: a rate that is off becomes unknown, with that of its disk.
+    /// The next listing tells whether it is the machine's price or the unit.
     void look(ProviderMachine& machine) const;
 
  private:

@@ -207,7 +207,8 @@ Millis Client::until_reset(const HttpResponse& response) const {
     std::int64_t seconds = 0;
     const auto [end, error] = std::from_chars(header->data(), header->data() + header->size(), seconds);
     if (error != std::errc{} || end != header->data() + header->size()) return most;
-    return std::clamp(Millis{Seconds{std::clamp<std::int64_t>(seconds, 0, 1LL << 40)} - Seconds{unix_millis(clock_.now()) / 1000}}, least, most);
+    const Seconds at{std::clamp<std::int64_t>(seconds, 0, std::int64_t{1} << 40)};
+    return std::clamp(Millis{at} - Millis{unix_millis(clock_.now())}, least, most);
 }
 
 Client::Exchange Client::call(std::string_view endpoint, HttpRequest request, Millis patience,

@@ -282,6 +282,10 @@ TEST_CASE("cents for dollars are told from what machines cost") {
         CHECK(told(canary, {machine("e", 69, "a card that is not offered")}) == none);
         CHECK(told(canary, {machine("f", 34.4, "RTX 4090")}) == none);
         CHECK(told(canary, {machine("g", 34.5, "RTX 4090")}) == off);
+        auto parked = market(1);
+        parked.offers.push_back(offer("RTX 4090", 96));
+        CHECK(seen(market_canary, parked).empty());
+        CHECK(told(canary, {machine("k", 69, "RTX 4090")}) == off);
         // A market in cents is not learnt, so it does not vouch for machines in cents.
         CHECK(seen(market_canary, market(100)) == off);
         CHECK(told(canary, {machine("h", 69, "RTX 4090")}) == off);
