@@ -3,6 +3,7 @@
 https, by http and under the name of a reverse proxy."""
 import http.client
 import json
+import pathlib
 import subprocess
 
 from harness import BIN, ask, check, run
@@ -32,6 +33,12 @@ def test(lab):
     lab.start_daemon()
     greeting = lab.log_of("daemon", 1 << 20)
     check("next: gpuferry submit examples/train-tiny/local.yaml" in greeting, f"the greeting: {greeting[:600]}")
+
+    # It holds every key: no core file, and its /proc belongs to root (as which this shows nothing).
+    process = pathlib.Path(f"/proc/{lab.daemon.pid}")
+    cores = next(line for line in (process / "limits").read_text().splitlines() if line.startswith("Max core file size"))
+    check(cores.split()[4] == "0", f"the daemon's limit of cores: {cores}")
+    check((process / "fd").stat().st_uid == 0, "the daemon's memory is open to programs of the same user")
 
     made = lab.cli("--json", "token", "create", "pipeline", "--role", "viewer")
     token = json.loads(made.stdout)["token"]
