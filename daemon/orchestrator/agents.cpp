@@ -182,9 +182,11 @@ void Step::heard(LiveMachine& machine) {
 }
 
 void Step::agent_is_there(LiveMachine& machine) {
-    // An agent that speaks runs in a container that runs: from here on the GPUs are billed, whatever the last listing said.
+    // An agent that speaks runs in a container that runs: from here on the GPUs are billed, whatever the last listing said of the
+    // boot, or of the time that it stood still.
     const LiveProvider* from = provider(machine.row.provider);
-    if (from && from->capabilities.gpu_free_while_booting && machine.ledger && machine.ledger->gpu_rate.micros == 0 &&
+    const bool was_free = machine.back_at || (from && from->capabilities.gpu_free_while_booting);
+    if (was_free && machine.ledger && machine.ledger->gpu_rate.micros == 0 &&
         machine.row.state == MachineState::booting)
         open_ledger(machine, now_, machine.row.bid.value_or(machine.row.offer.gpu_rate), machine.ledger->disk_rate, true);
     if (machine.row.state != MachineState::booting && machine.row.state != MachineState::lost) return;
