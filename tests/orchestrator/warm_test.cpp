@@ -114,6 +114,22 @@ TEST_CASE_FIXTURE(Warm, "a task that goes on on a warm machine gives up its old 
     CHECK(count<CallLaunch>() == 0);
 }
 
+TEST_CASE_FIXTURE(Warm, "a machine that stood still bills for its GPUs again from its agent's word on, not from the next listing on (P4)") {
+    const Running a = run_one(spot(), "s1");
+    alive_for(a, std::chrono::minutes{2});
+    costs(a, 0);
+    set_presence("s1", Presence::stopped, "outbid");
+    pass(Seconds{11});
+    REQUIRE(machine(a.machine).state == MachineState::interrupted);
+    REQUIRE(bill(a).back().gpu_rate == UsdPerHour{0});
+    now += Seconds{40};
+    apply(AgentConnected{a.machine, "boot2"});
+    say(a.machine, hello_of(), "boot2", 0);
+    const auto rows = bill(a);
+    CHECK(rows.back().gpu_rate == UsdPerHour{200'000});
+    CHECK(rows.back().from == now);
+}
+
 TEST_CASE_FIXTURE(Warm, "the time between two jobs is the project's and no job's, a line of its own (10)") {
     const Running a = run_one(of_project("voices"), "i1");
     alive_for(a, std::chrono::minutes{10});
