@@ -50,7 +50,17 @@ void Step::open_ledger(LiveMachine& machine, Instant from, UsdPerHour gpu, UsdPe
     machine.row.rate = gpu + disk;
 }
 
-void Step::rate_seen(LiveMachine& machine, const ProviderMachine& seen, Instant at) {
+Instant Step::last_sight(const LiveMachine& machine) {
+    return std::max(machine.row.seen_at.value_or(machine.ledger->from), machine.ledger->from);
+}
+
+bool Step::long_unseen(Instant last, Instant at) const {
+    // As long as a sight may be unwritten, and a few looks more.
+    constexpr Millis kUnwritten = Seconds{60};
+    return at - last > kUnwritten + 3 * w_.settings.sweep;
+}
+
+void Step::rate_seen(LiveMachine& machine, const ProviderMachine& seen, Instant at, Instant last) {
     if (!machine.ledger) {
         // First sight of a machine that no answer told us of: it has been billing since the provider made it, or at the
         // latest since our create call began.
@@ -79,7 +89,11 @@ void Step::rate_seen(LiveMachine& machine, const ProviderMachine& seen, Instant 
     // A rate that is not told now stays the last known one.
     const UsdPerHour gpu = seen.gpu_rate.value_or(machine.ledger->gpu_rate);
     const UsdPerHour disk = seen.disk_rate.value_or(machine.ledger->disk_rate);
-    if (gpu == machine.ledger->gpu_rate && disk == machine.ledger->disk_rate) return;
+    const LedgerRecord& open = *machine.ledger;
+    if (gpu == open.gpu_rate && disk == open.disk_rate) return;
+    // When it changed in a time that nobody looked is not known: the lesser of both rates for all of it, at least.
+    if (open.rate_known && long_unseen(last, at))
+        open_ledger(machine, last, std::min(gpu, open.gpu_rate), std::min(disk, open.disk_rate), false);
     open_ledger(machine, at, gpu, disk, true);
     save(machine);
 }
@@ -89,10 +103,8 @@ void Step::free_boot_unseen(LiveMachine& machine) {
     if (!from || !from->capabilities.gpu_free_while_booting || !machine.ledger || machine.ledger->gpu_rate.micros > 0 ||
         machine.row.state != MachineState::booting)
         return;
-    // As long as a sight may be unwritten, and a few looks more.
-    constexpr Millis kUnwritten = Seconds{60};
-    const Instant last = std::max(machine.row.seen_at.value_or(machine.ledger->from), machine.ledger->from);
-    if (now_ - last > kUnwritten + 3 * w_.settings.sweep)
+    const Instant last = last_sight(machine);
+    if (long_unseen(last, now_))
         open_ledger(machine, last, machine.ledger->gpu_rate, machine.ledger->disk_rate, false);
 }
 

@@ -83,9 +83,10 @@ void Step::observe(LiveMachine& machine, const ProviderMachine& seen, Instant be
     if (alive && machine.row.offer.data_center.empty()) machine.row.offer.data_center = seen.data_center;
     if (alive && seen.lease_end) machine.row.offer.lease_end = seen.lease_end;
     if (first_sight && has_id(machine.row.state)) save(machine);
+    const Instant last = machine.ledger ? last_sight(machine) : began;
     if (alive) seen_alive(machine, began);
     // A look that began before the last change of the rate is older news than that (the agent's word, a raised bid, a faster look).
-    if (alive && !(machine.ledger && began < machine.ledger->from)) rate_seen(machine, seen, told_at_);
+    if (alive && !(machine.ledger && began < machine.ledger->from)) rate_seen(machine, seen, told_at_, last);
     if (seen.presence == Presence::running && seen.gpu_rate) machine.rate_told = true;
     look_for_tunnel(machine, seen);
 

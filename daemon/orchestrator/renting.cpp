@@ -325,6 +325,9 @@ void Step::now_gone(LiveMachine& machine, std::string_view reason) {
     if (LiveProvider* from = provider(machine.row.provider)) breaker_undecided(from->breaker, machine.row.id.get());
     // What was never seen alive was never billed as far as anybody can tell: the estimate from its create call goes.
     if (machine.row.read_alive) {
+        // It ended some time since it was last seen; after a long while without a look that time has no rate.
+        if (machine.ledger && long_unseen(last_sight(machine), told_at_))
+            open_ledger(machine, last_sight(machine), UsdPerHour{0}, UsdPerHour{0}, false);
         end_ledger(machine, told_at_);
     } else if (machine.ledger) {
         // An id that was told and never shown: whoever asked for its end before it could appear may have been billed.

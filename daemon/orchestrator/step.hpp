@@ -197,7 +197,12 @@ class Step {
     void release_machine(LiveMachine& machine, std::string_view reason, bool reusable);
     // ledger.cpp
     void open_ledger(LiveMachine& machine, Instant from, UsdPerHour gpu, UsdPerHour disk, bool known);
-    void rate_seen(LiveMachine& machine, const ProviderMachine& seen, Instant at);
+    /// `last`: when it was looked at before this, where it was.
+    void rate_seen(LiveMachine& machine, const ProviderMachine& seen, Instant at, Instant last = Instant::max());
+    /// When the machine, whose ledger is open, was last seen alive, or its rate told.
+    [[nodiscard]] static Instant last_sight(const LiveMachine& machine);
+    /// So long without a look that what was billed meanwhile is not known.
+    [[nodiscard]] bool long_unseen(Instant last, Instant at) const;
     void close_ledger(LiveMachine& machine, Instant at);
     /// From now on its time is that job's, at the same rate: an interval of its own. An empty job = idle, at the project's cost.
     void bill_to(LiveMachine& machine, const JobId& job, const std::string& project);

@@ -144,7 +144,11 @@ void Simulation::check_bills() {
                 violated("P4", "the ledger of " + row.machine.get() + " is still open");
             continue;
         }
-        Sum& sum = sums[row.machine];
+        // A machine that moved to a new id may end in a second row under its tag; its bill goes on.
+        const auto known = rows_.find(row.machine);
+        const std::string tag = known == rows_.end() ? std::string() : known->second.tag.get();
+        const std::size_t twin = tag.find('#');
+        Sum& sum = sums[twin == std::string::npos ? row.machine : MachineId{parse_machine_tag(tag.substr(0, twin)).machine_id}];
         sum.micros += cost(row.gpu_rate + row.disk_rate, *row.until - row.from).micros;
         sum.at_least = sum.at_least || !row.rate_known;
     }
