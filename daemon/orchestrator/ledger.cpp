@@ -89,12 +89,14 @@ void Step::rate_seen(LiveMachine& machine, const ProviderMachine& seen, Instant 
     // A rate that is not told now stays the last known one.
     const UsdPerHour gpu = seen.gpu_rate.value_or(machine.ledger->gpu_rate);
     const UsdPerHour disk = seen.disk_rate.value_or(machine.ledger->disk_rate);
-    const LedgerRecord& open = *machine.ledger;
-    if (gpu == open.gpu_rate && disk == open.disk_rate) return;
-    // When it changed in a time that nobody looked is not known: the lesser of both rates for all of it, at least.
-    if (open.rate_known && long_unseen(last, at))
-        open_ledger(machine, last, std::min(gpu, open.gpu_rate), std::min(disk, open.disk_rate), false);
-    open_ledger(machine, at, gpu, disk, true);
+    const LedgerRecord open = *machine.ledger;
+    const bool same = gpu == open.gpu_rate && disk == open.disk_rate;
+    const bool away = open.rate_known && long_unseen(last, at);
+    if (same && (seen.gpu_rate ? open.rate_known : !away)) return;
+    // When it changed in a time that nobody looked is not known, nor whether it did where it is not told now: the lesser of both
+    // rates for all of it, at least.
+    if (away) open_ledger(machine, last, std::min(gpu, open.gpu_rate), std::min(disk, open.disk_rate), false);
+    open_ledger(machine, at, gpu, disk, seen.gpu_rate || machine.ledger->rate_known);
     save(machine);
 }
 

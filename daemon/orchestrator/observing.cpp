@@ -83,7 +83,9 @@ void Step::observe(LiveMachine& machine, const ProviderMachine& seen, Instant be
     if (alive && machine.row.offer.data_center.empty()) machine.row.offer.data_center = seen.data_center;
     if (alive && seen.lease_end) machine.row.offer.lease_end = seen.lease_end;
     if (first_sight && has_id(machine.row.state)) save(machine);
-    const Instant last = machine.ledger ? last_sight(machine) : began;
+    const Instant last = !machine.ledger ? began
+                         : machine.rate_told_at ? std::max(*machine.rate_told_at, machine.ledger->from) : last_sight(machine);
+    if (alive && seen.gpu_rate) machine.rate_told_at = std::max(machine.rate_told_at.value_or(began), began);
     if (alive) seen_alive(machine, began);
     // A look that began before the last change of the rate is older news than that (the agent's word, a raised bid, a faster look).
     if (alive && !(machine.ledger && began < machine.ledger->from)) rate_seen(machine, seen, told_at_, last);

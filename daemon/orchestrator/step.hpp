@@ -197,7 +197,7 @@ class Step {
     void release_machine(LiveMachine& machine, std::string_view reason, bool reusable);
     // ledger.cpp
     void open_ledger(LiveMachine& machine, Instant from, UsdPerHour gpu, UsdPerHour disk, bool known);
-    /// `last`: when it was looked at before this, where it was.
+    /// `last`: when what it costs was told before this, where it was.
     void rate_seen(LiveMachine& machine, const ProviderMachine& seen, Instant at, Instant last = Instant::max());
     /// When the machine, whose ledger is open, was last seen alive, or its rate told.
     [[nodiscard]] static Instant last_sight(const LiveMachine& machine);

@@ -49,6 +49,7 @@ struct LiveMachine {
     Instant last_destroy{};                    // last accepted destroy call
     std::optional<Instant> alerted;            // last "will not die" alert
     bool destroy_refused{false};               // the last destroy came to nothing: a read tells whether it is needed still
+    std::optional<Instant> rate_told_at;       // began of the last look that told what it costs
     bool unreachable{false};
     bool missed{false};                        // a complete listing lacked it although it should be there; a read decides
     bool ending_told{false};                   // the agent was told to drain

@@ -136,7 +136,7 @@ ModelMachine& ModelProvider::migrate(const std::string& id) {
     const std::string to = name_.get() + std::to_string(next_++);
     node.key() = to;
     node.mapped().id = ProviderMachineId{to};
-    node.mapped().disturbed = node.mapped().migrated = true;
+    node.mapped().disturbed = node.mapped().migrated = node.mapped().moved_unseen = true;
     ++node.mapped().boots;
     ++migrations;
     return machines_.insert(std::move(node)).position->second;
@@ -214,6 +214,7 @@ LaunchOutcome ModelProvider::launch(const LaunchRequest& request, Instant began,
 ProviderMachine ModelProvider::shown(ModelMachine& m, Instant now) {
     told(m, now);
     m.shown = true;
+    m.moved_unseen = false;
     const std::int64_t disk = m.presence == Presence::unknown ? 0 : disk_rate(m.offer, kDiskGb).micros;
     ProviderMachine out;
     out.id = m.id;
@@ -255,6 +256,7 @@ Result<Listing> ModelProvider::list(Instant now) {
             out.machines.push_back(shown(m, now));
             if (drifted) m = before;
             m.shown = true;
+            m.moved_unseen = false;
         } else if (!exists(m) && m.ended_at && now - *m.ended_at < profile_.settle - Seconds{20} && chance(faults_.listing_stale, 60)) {
             ModelMachine was = m;
             was.presence = m.last;
@@ -289,6 +291,7 @@ Result<ProviderMachine> ModelProvider::read(const ProviderMachineId& id, Instant
     if (drifting_) {
         m = before;
         m.shown = true;
+        m.moved_unseen = false;
     }
     return out;
 }

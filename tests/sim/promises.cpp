@@ -173,6 +173,8 @@ void Simulation::check_bills() {
             if (sum.at_least && sum.micros <= bill) continue;
             // A create without a clear answer whose machine ended before any listing could show it.
             if (!m.shown && sum.micros == 0) continue;
+            // What it cost under an id that ended before anybody was shown it.
+            if (m.moved_unseen) continue;
             // Under a new id it is not believed to be the same machine before a read of the old one has said so, which may take
             // as long as reads fail. Its bill is never too low for that.
             if (m.migrated && sum.micros >= bill) continue;
