@@ -76,10 +76,11 @@ void Step::rate_seen(LiveMachine& machine, const ProviderMachine& seen, Instant 
         const UsdPerHour disk = seen.disk_rate.value_or(disk_rate(machine.row.offer, (machine.row.disk.count + kGB - 1) / kGB));
         // One that stands still when it is first seen may have run before, at a price that nobody has shown: at least this.
         const bool may_have_run = stands || seen.presence == Presence::unknown;
-        if (known && may_have_run && gpu < machine.row.offer.gpu_rate && at > from) open_ledger(machine, from, gpu, disk, false);
+        const bool sure = !long_unseen(from, at);  // a few looks are what any change may lack
+        if (known && may_have_run && gpu < machine.row.offer.gpu_rate && at > from) open_ledger(machine, from, gpu, disk, sure);
         // One that runs when it is first seen has booted for nothing, for as long as nobody knows: until its agent spoke at most.
         if (known && free_boot && seen.presence == Presence::running && at > from) {
-            open_ledger(machine, from, UsdPerHour{0}, disk, false);
+            open_ledger(machine, from, UsdPerHour{0}, disk, sure);
             at = std::clamp(machine.first_hello.value_or(at), from, at);
         }
         open_ledger(machine, machine.ledger ? at : from, gpu, disk, known);
