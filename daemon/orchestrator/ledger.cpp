@@ -76,7 +76,7 @@ void Step::rate_seen(LiveMachine& machine, const ProviderMachine& seen, Instant 
         const UsdPerHour disk = seen.disk_rate.value_or(disk_rate(machine.row.offer, (machine.row.disk.count + kGB - 1) / kGB));
         // One that stands still when it is first seen may have run before, at a price that nobody has shown: at least this.
         const bool may_have_run = stands || seen.presence == Presence::unknown;
-        const bool sure = !long_unseen(from, at);  // a few looks are what any change may lack
+        const bool sure = at - from <= 3 * w_.settings.sweep;  // a look or two are what any change may lack
         if (known && may_have_run && gpu < machine.row.offer.gpu_rate && at > from) open_ledger(machine, from, gpu, disk, sure);
         // One that runs when it is first seen has booted for nothing, for as long as nobody knows: until its agent spoke at most.
         if (known && free_boot && seen.presence == Presence::running && at > from) {
