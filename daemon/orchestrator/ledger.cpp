@@ -74,8 +74,9 @@ void Step::rate_seen(LiveMachine& machine, const ProviderMachine& seen, Instant 
         const bool known = !unsure && (seen.gpu_rate.has_value() || machine.row.offer.gpu_rate.micros > 0);
         const UsdPerHour gpu = unsure ? UsdPerHour{0} : seen.gpu_rate.value_or(machine.row.offer.gpu_rate);
         const UsdPerHour disk = seen.disk_rate.value_or(disk_rate(machine.row.offer, (machine.row.disk.count + kGB - 1) / kGB));
-        // One that stands still when it is first seen may have run before, at a price that nobody has shown: at least this.
-        const bool may_have_run = stands || seen.presence == Presence::unknown;
+        // One that costs less than was offered when it is first seen (it stands still, or has lost its GPUs) may have run before, at
+        // a price that nobody has shown: at least this.
+        const bool may_have_run = stands || seen.presence == Presence::unknown || (!free_boot && seen.presence == Presence::running);
         const bool sure = at - from <= 3 * w_.settings.sweep;  // a look or two are what any change may lack
         if (known && may_have_run && gpu < machine.row.offer.gpu_rate && at > from) open_ledger(machine, from, gpu, disk, sure);
         // One that runs when it is first seen has booted for nothing, for as long as nobody knows: until its agent spoke at most.
