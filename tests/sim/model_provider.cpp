@@ -60,6 +60,7 @@ std::int64_t ModelProvider::costs(const ModelMachine& m) const {
 }
 
 void ModelProvider::rate_changed(ModelMachine& m, Instant at) {
+    m.dearest = std::max(m.dearest, costs(m));
     if (costs(m) == m.rate_told) {
         // Back to what is known: what happened meanwhile stays untold.
         if (m.untold_since) m.untold_micros_ms += std::max(m.rate_told, m.gpu_rate.micros) * (at - *m.untold_since).count();

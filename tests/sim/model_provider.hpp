@@ -89,6 +89,7 @@ struct ModelMachine {
     std::optional<UsdPerHour> bid;
     int gpus{1};
     bool migrated{false};
+    std::int64_t dearest{0};          // what an hour of it has cost at most
     bool moved_unseen{false};         // under its newest id it was never shown
     // What an onlooker cannot know better: how long each change of what it costs had not been told to anybody yet.
     std::int64_t untold_micros_ms{0};

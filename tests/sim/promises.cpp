@@ -164,7 +164,7 @@ void Simulation::check_bills() {
             const MachineId id{parse_machine_tag(m.tag).machine_id};
             const auto found = sums.find(id);
             const Sum sum = found == sums.end() ? Sum{} : found->second;
-            const std::int64_t rate = std::max(m.gpu_rate.micros, m.offer.gpu_rate.micros) + disk_rate(m.offer, 20).micros;
+            const std::int64_t rate = std::max(m.dearest, std::max(m.gpu_rate.micros, m.offer.gpu_rate.micros) + disk_rate(m.offer, 20).micros);
             const std::int64_t off = std::abs(sum.micros - bill);
             const std::int64_t unit = std::max(bill / 100, cost(UsdPerHour{rate}, p->profile().step).micros);
             report_.off_micros += off;
