@@ -4,6 +4,8 @@
 #include <array>
 #include <span>
 
+#include "model/ascii.hpp"
+
 namespace gf::agent {
 namespace {
 
@@ -93,12 +95,6 @@ constexpr std::array kStart{
     Row{"no such image", EngineFault::host},
 };
 
-std::string lower(std::string_view text) {
-    std::string out(text);
-    std::ranges::transform(out, out.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-    return out;
-}
-
 std::string_view trimmed(std::string_view text) {
     while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) text.remove_suffix(1);
     while (!text.empty() && (text.front() == '\n' || text.front() == ' ')) text.remove_prefix(1);
@@ -130,7 +126,7 @@ std::string said(std::string_view means, std::string_view line) {
 }
 
 EngineJudgement judge(std::span<const Row> rows, std::string_view output) {
-    const std::string low = lower(output);
+    const std::string low = ascii_lower(output);
     for (const auto& row : rows)
         if (const auto at = low.find(row.words); at != std::string::npos)
             return {.fault = row.fault, .said = said(row.means, line_at(output, at))};

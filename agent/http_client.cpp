@@ -15,6 +15,7 @@
 
 #include "agent/descriptor.hpp"
 #include "agent/network_stream.hpp"
+#include "model/ascii.hpp"
 
 namespace gf::agent {
 namespace beast = boost::beast;
@@ -155,10 +156,7 @@ std::optional<HttpClient::Impl::Failure> HttpClient::Impl::read(HttpResponse& re
     if (ec) return unavailable(ec, true);
     response.status = static_cast<int>(parser.get().result_int());
     for (const auto& field : parser.get()) {
-        std::string name(field.name_string());
-        for (char& c : name)
-            if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-        response.headers[name] = std::string(field.value());
+        response.headers[ascii_lower(std::string_view(field.name_string()))] = std::string(field.value());
     }
     const bool to_sink = sink && response.status >= 200 && response.status < 300;
     std::string bytes(kPieceBytes, '\0');

@@ -26,6 +26,7 @@
 #include "daemon/ssh/tunnels.hpp"
 #include "daemon/secrets/sealing.hpp"
 #include "daemon/self_checks.hpp"
+#include "model/ascii.hpp"
 #include "providers/registry.hpp"
 #include "scheduler/gpu_names.hpp"
 
@@ -43,18 +44,12 @@ Result<std::string> table_text(std::string_view key, const std::string& path, st
     return text;
 }
 
-std::string lower(std::string text) {
-    for (auto& c : text)
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    return text;
-}
-
 /// What the REST face is called beside loopback names and the address in `listen`.
 std::vector<std::string> names_of_rest(const Settings& s) {
     auto names = s.allowed_hosts;
     if (!s.advertise_url.empty()) names.push_back(host_in_url(s.advertise_url));
     char machine[256] = "";
-    if (!is_loopback_host(s.listen.host) && ::gethostname(machine, sizeof machine - 1) == 0) names.push_back(lower(machine));
+    if (!is_loopback_host(s.listen.host) && ::gethostname(machine, sizeof machine - 1) == 0) names.push_back(ascii_lower(machine));
     return names;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "checkpoints/digest.hpp"
+#include "model/ascii.hpp"
 
 namespace gf::api {
 namespace {
@@ -16,13 +17,6 @@ constexpr std::size_t kTokenBytesMax = 256;
 std::string_view without_port(std::string_view host) {
     if (host.starts_with('[')) return host.substr(0, host.find(']') + 1);
     return host.substr(0, host.find(':'));
-}
-
-std::string lower(std::string_view text) {
-    std::string out(text);
-    for (auto& c : out)
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    return out;
 }
 
 http::Response unauthorized(std::string_view detail) {
@@ -39,7 +33,7 @@ std::optional<http::Response> Access::foreign_page(const http::Request& request,
     if (request.peer.unix_socket || !request.peer.loopback) return std::nullopt;
     // Probes of load balancers; a browser always names a host.
     if (open && request.http_1_0 && request.header("host").empty()) return std::nullopt;
-    const auto sent = lower(request.header("host"));
+    const auto sent = ascii_lower(request.header("host"));
     const auto host = without_port(sent);
     const auto& listen = context_.options.listen;
     const auto& extra = context_.options.allowed_hosts;
@@ -47,7 +41,7 @@ std::optional<http::Response> Access::foreign_page(const http::Request& request,
                        std::ranges::find(extra, host) != extra.end();
     if (!known)
         return http::problem(421, "the Host \"" + sent + "\" is not a name of this listener; allowed_hosts in the configuration adds names");
-    const auto origin = lower(request.header("origin"));
+    const auto origin = ascii_lower(request.header("origin"));
     if (!origin.empty() && origin != "http://" + sent && origin != "https://" + sent)
         return http::problem(403, "requests from pages of " + origin + " are not served");
     return std::nullopt;
@@ -57,7 +51,7 @@ std::optional<http::Response> Access::by_token(const http::Request& request, Cal
     const auto header = request.header("authorization");
     constexpr std::string_view scheme = "bearer ";
     if (header.empty()) return unauthorized("a token is needed: Authorization: Bearer TOKEN");
-    if (lower(header.substr(0, scheme.size())) != scheme || header.size() > scheme.size() + kTokenBytesMax)
+    if (ascii_lower(header.substr(0, scheme.size())) != scheme || header.size() > scheme.size() + kTokenBytesMax)
         return unauthorized("only Authorization: Bearer TOKEN is understood");
     const auto hash = checkpoints::sha256(header.substr(scheme.size())).hex();
     if (epoch_ != context_.tokens_epoch) {

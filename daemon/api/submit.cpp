@@ -10,6 +10,7 @@
 #include "daemon/api/lease_size.hpp"
 #include "daemon/core.hpp"
 #include "daemon/secrets/sealing.hpp"
+#include "model/ascii.hpp"
 #include "model/secret_name.hpp"
 
 namespace gf::api {
@@ -18,10 +19,8 @@ namespace {
 constexpr std::size_t kKeyBytesMax = 200;
 
 std::string media_type(std::string_view header) {
-    auto type = std::string(header.substr(0, header.find(';')));
+    auto type = ascii_lower(header.substr(0, header.find(';')));
     while (!type.empty() && type.back() == ' ') type.pop_back();
-    for (auto& c : type)
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
     return type;
 }
 

@@ -15,6 +15,7 @@
 
 #include "daemon/http/listener_impl.hpp"
 #include "daemon/log.hpp"
+#include "model/ascii.hpp"
 
 namespace gf::http {
 namespace {
@@ -273,10 +274,7 @@ Result<Request> make_request(std::string_view method, std::string_view target, c
         request.query.emplace_back(std::move(key), std::move(value));
     }
     for (const auto& field : fields) {
-        std::string name(field.name_string());
-        for (auto& c : name)
-            if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-        request.headers.emplace_back(std::move(name), std::string(field.value()));
+        request.headers.emplace_back(ascii_lower(std::string_view(field.name_string())), std::string(field.value()));
     }
     return request;
 }

@@ -40,7 +40,7 @@ void Step::consider_bid(LiveMachine& machine, const ProviderMachine& seen) {
         const Millis every = job->spec->checkpoint.every.value_or(w_.settings.checkpoint_every);
         at_stake += job->spec->checkpoint.declared && task->row.generation > 0 ? std::min(running, every) : running;
     }
-    const UsdPerHour disk = disk_rate(row.offer, (row.disk.count + kGB - 1) / kGB);
+    const UsdPerHour disk = disk_rate(row);
     const BidChoice choice = choose_bid({.bid = *row.bid, .floor = *seen.spot_floor, .disk = disk,
                                          .max_price = job->spec->resources.max_price,
                                          .on_demand = on_demand_there(*from, row.offer),

@@ -8,8 +8,6 @@
 namespace gf {
 namespace {
 
-std::int64_t gb(Bytes disk) { return (disk.count + kGB - 1) / kGB; }
-
 UsdPerHour rate_of(const LiveMachine& machine) {
     return machine.ledger ? machine.ledger->gpu_rate + machine.ledger->disk_rate : machine.row.offer.gpu_rate;
 }
@@ -73,7 +71,7 @@ void Step::rate_seen(LiveMachine& machine, const ProviderMachine& seen, Instant 
         const bool unsure = !seen.gpu_rate && (stands || (free_boot && seen.presence == Presence::booting));
         const bool known = !unsure && (seen.gpu_rate.has_value() || machine.row.offer.gpu_rate.micros > 0);
         const UsdPerHour gpu = unsure ? UsdPerHour{0} : seen.gpu_rate.value_or(machine.row.offer.gpu_rate);
-        const UsdPerHour disk = seen.disk_rate.value_or(disk_rate(machine.row.offer, (machine.row.disk.count + kGB - 1) / kGB));
+        const UsdPerHour disk = seen.disk_rate.value_or(disk_rate(machine.row));
         // One that costs less than was offered when it is first seen (it stands still, or has lost its GPUs) may have run before, at
         // a price that nobody has shown: at least this.
         const bool may_have_run = stands || seen.presence == Presence::unknown || (!free_boot && seen.presence == Presence::running);
@@ -143,7 +141,7 @@ void Step::end_ledger(LiveMachine& machine, Instant at) {
 UsdPerHour Step::rate_held(const LiveMachine& machine) {
     const MachineRecord& row = machine.row;
     UsdPerHour gpu = std::max({row.offer.gpu_rate, row.bid.value_or(UsdPerHour{}), machine.bid_asked.value_or(UsdPerHour{})});
-    UsdPerHour disk = disk_rate(row.offer, gb(row.disk));
+    UsdPerHour disk = disk_rate(row);
     if (machine.ledger) {
         gpu = std::max(gpu, machine.ledger->gpu_rate);
         disk = std::max(disk, machine.ledger->disk_rate);

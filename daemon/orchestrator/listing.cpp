@@ -102,8 +102,7 @@ void Step::resolve_unknown(LiveMachine& machine, Instant began, bool trusted, bo
     if (machine.row.read_alive && machine.row.seen_at && !machine.ledger) {
         // Its agent was heard, its provider never showed it: it has cost at least this.
         const Instant began_at = machine.row.call_began.value_or(machine.row.created_at);
-        open_ledger(machine, began_at, machine.row.offer.gpu_rate,
-                    disk_rate(machine.row.offer, (machine.row.disk.count + kGB - 1) / kGB), false);
+        open_ledger(machine, began_at, machine.row.offer.gpu_rate, disk_rate(machine.row), false);
         close_ledger(machine, std::max(began_at, *machine.row.seen_at));
     }
     release(machine);

@@ -17,8 +17,7 @@ constexpr Millis kJudged = Seconds{30};
 UsdPerHour Step::burn_at(const LiveProvider& from) {
     UsdPerHour sum;
     const auto add = [&](const MachineRecord& row) {
-        sum = sum + std::max(row.offer.gpu_rate, row.bid.value_or(UsdPerHour{0})) +
-              disk_rate(row.offer, (row.disk.count + kGB - 1) / kGB);
+        sum = sum + std::max(row.offer.gpu_rate, row.bid.value_or(UsdPerHour{0})) + disk_rate(row);
     };
     for (const auto& [id, machine] : w_.machines)
         if (machine.row.provider == from.name && machine.ledger) add(machine.row);

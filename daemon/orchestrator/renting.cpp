@@ -131,7 +131,7 @@ void Step::on(const LaunchEnded& e, const StoredRows&) {
 
     LiveProvider* from = provider(machine.row.provider);
     if (!e.outcome.id.empty()) {
-        const UsdPerHour disk = disk_rate(machine.row.offer, (machine.row.disk.count + kGB - 1) / kGB);
+        const UsdPerHour disk = disk_rate(machine.row);
         UsdPerHour gpu = machine.row.offer.gpu_rate;
         if (e.outcome.rate) gpu = UsdPerHour{std::max<std::int64_t>(0, e.outcome.rate->micros - disk.micros)};
         machine.row.provider_id = e.outcome.id;

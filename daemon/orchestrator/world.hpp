@@ -81,6 +81,11 @@ struct UnjudgedLoss {
     bool boot_failed{false};                   // it was stopped before its agent spoke
 };
 
+/// An hour of the disk that was asked for, at the offer's price.
+[[nodiscard]] inline UsdPerHour disk_rate(const MachineRecord& row) {
+    return disk_rate(row.offer, (row.disk.count + kGB - 1) / kGB);
+}
+
 struct LiveProvider {
     ProviderName name;
     Capabilities capabilities;

@@ -12,33 +12,14 @@
 #include <optional>
 
 #include "daemon/ssh/private_file.hpp"
+#include "providers/ssh_key_text.hpp"
 
 namespace gf::ssh {
 namespace {
 
-constexpr std::string_view kType = "ssh-ed25519";
 constexpr std::string_view kMagic("openssh-key-v1\0", 15);
 constexpr std::string_view kPemBegin = "-----BEGIN OPENSSH PRIVATE KEY-----";
 constexpr std::string_view kPemEnd = "-----END OPENSSH PRIVATE KEY-----";
-
-void put_number(std::string& out, std::uint32_t value) {
-    for (int shift = 24; shift >= 0; shift -= 8) out.push_back(static_cast<char>(value >> shift & 0xFF));
-}
-
-/// RFC 4251's "string": its length in four bytes, then the bytes.
-void put_text(std::string& out, std::string_view text) {
-    put_number(out, static_cast<std::uint32_t>(text.size()));
-    out += text;
-}
-
-std::string base64(std::string_view bytes) {
-    std::string out(4 * ((bytes.size() + 2) / 3) + 1, '\0');
-    const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                                     reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
-    GF_ASSERT(size >= 0);
-    out.resize(static_cast<std::size_t>(size));
-    return out;
-}
 
 /// The bytes of a base64 text, line ends and blanks left out; nothing for a text that is none.
 std::optional<std::string> unbase64(std::string_view text) {
@@ -93,13 +74,6 @@ RawPair raw_pair() {
     return {.seed = std::string(seed.begin(), seed.end()), .point = std::string(point.begin(), point.end())};
 }
 
-std::string public_blob_of(std::string_view point) {
-    std::string blob;
-    put_text(blob, kType);
-    put_text(blob, point);
-    return blob;
-}
-
 /// The point that belongs to a seed; empty if it is none.
 std::string point_of(std::string_view seed) {
     if (seed.size() != 32) return {};
@@ -126,18 +100,18 @@ std::optional<std::string> public_half_of(std::string_view pem) {
     const auto shown = taken.text();
     Taken inside(taken.text());
     const auto check = inside.number();
-    if (inside.number() != check || inside.text() != kType) return std::nullopt;
+    if (inside.number() != check || inside.text() != kEd25519Type) return std::nullopt;
     inside.text();
     const std::string point = point_of(inside.text().substr(0, 32));
-    if (point.empty() || public_blob_of(point) != shown) return std::nullopt;
-    return std::string(kType) + " " + base64(shown);
+    if (point.empty() || ed25519_blob(point) != shown) return std::nullopt;
+    return std::string(kEd25519Type) + " " + base64(shown);
 }
 
 }  // namespace
 
 KeyPair make_key_pair(std::string_view comment) {
     const RawPair raw = raw_pair();
-    const std::string public_blob = public_blob_of(raw.point);
+    const std::string public_blob = ed25519_blob(raw.point);
 
     // PROTOCOL.key of OpenSSH: two equal numbers tell a reader that it has decrypted rightly; the padding is 1, 2, 3, … up to a
     // whole block, which is 8 bytes where nothing is encrypted.
@@ -146,26 +120,26 @@ KeyPair make_key_pair(std::string_view comment) {
     GF_ASSERT(random == 1);
     std::string inside(reinterpret_cast<const char*>(check), sizeof check);
     inside += inside;
-    put_text(inside, kType);
-    put_text(inside, raw.point);
-    put_text(inside, raw.seed + raw.point);
-    put_text(inside, comment);
+    put_ssh_text(inside, kEd25519Type);
+    put_ssh_text(inside, raw.point);
+    put_ssh_text(inside, raw.seed + raw.point);
+    put_ssh_text(inside, comment);
     for (char pad = 1; inside.size() % 8 != 0; ++pad) inside.push_back(pad);
 
     std::string whole(kMagic);
-    put_text(whole, "none");  // cipher
-    put_text(whole, "none");  // key derivation
-    put_text(whole, "");
-    put_number(whole, 1);  // keys in it
-    put_text(whole, public_blob);
-    put_text(whole, inside);
+    put_ssh_text(whole, "none");  // cipher
+    put_ssh_text(whole, "none");  // key derivation
+    put_ssh_text(whole, "");
+    put_ssh_number(whole, 1);  // keys in it
+    put_ssh_text(whole, public_blob);
+    put_ssh_text(whole, inside);
 
     const std::string body = base64(whole);
     std::string pem = std::string(kPemBegin) + "\n";
     for (std::size_t at = 0; at < body.size(); at += 70) pem += body.substr(at, 70) + "\n";
     pem += std::string(kPemEnd) + "\n";
     return {.private_key = Secret(std::move(pem)),
-            .public_key = std::string(kType) + " " + base64(public_blob) + " " + std::string(comment)};
+            .public_key = std::string(kEd25519Type) + " " + base64(public_blob) + " " + std::string(comment)};
 }
 
 std::string bare_public_key(std::string_view public_key) {

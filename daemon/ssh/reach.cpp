@@ -7,6 +7,8 @@
 #include <cstring>
 #include <optional>
 
+#include "model/ascii.hpp"
+
 namespace gf {
 namespace {
 
@@ -53,10 +55,7 @@ std::string host_in_url(std::string_view url) {
     if (const auto scheme = url.find("://"); scheme != std::string_view::npos) url.remove_prefix(scheme + 3);
     const auto authority = url.substr(0, url.find('/'));
     const auto end = authority.starts_with('[') ? authority.find(']') + 1 : authority.find(':');
-    std::string host(authority.substr(0, end));
-    for (auto& c : host)
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    return host;
+    return ascii_lower(authority.substr(0, end));
 }
 
 bool is_private_host(std::string_view host) {

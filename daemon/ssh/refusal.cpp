@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "model/ascii.hpp"
+
 namespace gf::ssh {
 namespace {
 
@@ -36,17 +38,10 @@ constexpr auto kSayings = std::to_array<Saying>({
     {"not responding", Refusal::connection_lost},
 });
 
-std::string lower(std::string_view text) {
-    std::string out(text);
-    for (auto& c : out)
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    return out;
-}
-
 }  // namespace
 
 Refusal refusal_of(std::string_view said, bool was_up) {
-    const std::string text = lower(said);
+    const std::string text = ascii_lower(said);
     for (const auto& saying : kSayings)
         if (text.find(saying.part) != std::string::npos)
             return was_up && saying.means == Refusal::sshd_not_up ? Refusal::connection_lost : saying.means;

@@ -116,19 +116,10 @@ Client::Client(std::string api_url, Secret key, HttpClient& http, Clock& clock, 
 Client::Exchange Client::call(std::string_view endpoint, HttpRequest request, Millis patience,
                               std::span<const Secret> secrets) {
     Exchange out;
-    if (auto turn = pacer_.enter(endpoint, patience); !turn) {
-        out.answer.paced = true;
-        out.answer.held = turn.error().kind;
-        out.answer.text = turn.error().message;
-        out.answer.retry_after = turn.error().retry_after;
-        return out;
-    }
+    if (!let_out(pacer_, endpoint, patience, out.answer)) return out;
     request.bearer = key_;
     request.headers.push_back({.name = "Accept", .value = "application/json"});
-    auto response = http_.send(request);
-    out.answer.delivery = response.delivery;
-    out.answer.status = response.status;
-    out.answer.retry_after = retry_hint(response);
+    auto response = sent(http_, request, out.answer);
     if (const auto wait = pacer_.learn(endpoint, response)) out.answer.retry_after = wait;
     out.body = std::move(response.body);
     if (response.delivery != gf::Delivery::answered) {

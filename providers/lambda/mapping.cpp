@@ -83,15 +83,7 @@ bool is_arm(const InstanceType& type) {
 }
 
 Error error_with(ErrorKind kind, const Answer& a, std::string_view what) {
-    std::string came;
-    if (a.paced || a.delivery == Delivery::not_sent)
-        came = "not sent: " + a.text;
-    else if (a.delivery == Delivery::no_answer)
-        came = "no answer: " + a.text;
-    else
-        came = fmt::format("HTTP {}{}{}{}{}", a.status, a.code.empty() ? "" : " ", a.code,
-                           a.text.empty() ? "" : ": ", a.text);
-    return {.kind = kind, .message = fmt::format("Lambda, {}: {}", what, came), .retry_after = a.retry_after};
+    return call_error(kind, "Lambda", what, a, a.code);
 }
 
 /// What the account itself lacks, whatever was asked; by code, since messages may change.

@@ -221,23 +221,11 @@ Client::Client(ClientSettings settings, HttpClient& http, Clock& clock, std::uin
 Client::Exchange Client::call(std::string_view endpoint, HttpRequest request,
                               std::span<const Secret> secrets) {
     Exchange out;
-    if (auto turn = pacer_.enter(endpoint, request.once ? kCreatePatience : kPatience); !turn) {
-        out.answer.paced = true;
-        out.answer.held = turn.error().kind;
-        out.answer.text = turn.error().message;
-        out.answer.retry_after = turn.error().retry_after;
-        return out;
-    }
+    if (!let_out(pacer_, endpoint, request.once ? kCreatePatience : kPatience, out.answer)) return out;
     request.bearer = settings_.key;
-    auto response = http_.send(request);
-    out.answer.delivery = response.delivery;
-    out.answer.status = response.status;
-    out.answer.retry_after = retry_hint(response);
+    auto response = sent(http_, request, out.answer);
     if (const auto wait = pacer_.learn(endpoint, response)) out.answer.retry_after = wait;
-    if (response.delivery != Delivery::answered) {
-        out.answer.text = response.failure;
-        return out;
-    }
+    if (response.delivery != Delivery::answered) return out;
     std::vector<Secret> hidden(secrets.begin(), secrets.end());
     hidden.push_back(settings_.key);
     if (response.body.empty()) return out;

@@ -11,6 +11,7 @@
 
 #include "providers/canary.hpp"
 #include "providers/decimal.hpp"
+#include "providers/exchange.hpp"
 #include "providers/http_client.hpp"
 #include "providers/pacer.hpp"
 
@@ -27,15 +28,9 @@ enum class Shape : std::uint8_t {
 };
 
 /// What came back, before anybody says what it means.
-struct Answer {
-    Delivery delivery{Delivery::not_sent};
-    int status{0};
+struct Answer : SentAnswer {
     Shape shape{Shape::none};
-    std::string text;  // detail and errors of the body, or what is wrong with it; redacted
     std::string code;  // GraphQL's extensions.code
-    std::optional<Millis> retry_after;
-    bool paced{false};  // our own pacer did not let it out: nothing was sent
-    ErrorKind held{ErrorKind::rate_limited};  // and why: rate_limited, or unavailable while its breaker is open
     [[nodiscard]] bool success() const {
         return delivery == Delivery::answered && status >= 200 && status < 300;
     }

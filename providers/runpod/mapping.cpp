@@ -89,17 +89,8 @@ std::int64_t disk_size(std::optional<std::int64_t> gb) {
     return gb && *gb > 0 && *gb <= kDiskGbMax ? *gb : 0;
 }
 
-std::string told(const Answer& answer) {
-    if (answer.paced || answer.delivery == Delivery::not_sent) return "not sent: " + answer.text;
-    if (answer.delivery == Delivery::no_answer) return "no answer: " + answer.text;
-    if (answer.text.empty()) return fmt::format("HTTP {}", answer.status);
-    return fmt::format("HTTP {}: {}", answer.status, answer.text);
-}
-
 Error error_with(ErrorKind kind, const Answer& answer, std::string_view what) {
-    return {.kind = kind,
-            .message = fmt::format("RunPod, {}: {}", what, told(answer)),
-            .retry_after = answer.retry_after};
+    return call_error(kind, "RunPod", what, answer);
 }
 
 bool says_no_capacity(const Answer& a) {

@@ -214,21 +214,11 @@ Millis Client::until_reset(const HttpResponse& response) const {
 Client::Exchange Client::call(std::string_view endpoint, HttpRequest request, Millis patience,
                               std::span<const Secret> secrets) {
     Exchange out;
-    if (auto turn = pacer_.enter(endpoint, patience); !turn) {
-        out.answer.paced = true;
-        out.answer.held = turn.error().kind;
-        out.answer.text = turn.error().message;
-        out.answer.retry_after = turn.error().retry_after;
-        return out;
-    }
+    if (!let_out(pacer_, endpoint, patience, out.answer)) return out;
     request.bearer = key_;
-    auto response = http_.send(request);
-    out.answer.delivery = response.delivery;
-    out.answer.status = response.status;
-    out.answer.retry_after = retry_hint(response);
+    auto response = sent(http_, request, out.answer);
     if (const auto wait = pacer_.learn(endpoint, response)) out.answer.retry_after = wait;
     if (response.delivery != Delivery::answered) {
-        out.answer.text = response.failure;
         out.body = std::move(response.body);
         return out;
     }

@@ -174,16 +174,7 @@ Money money_of(const Ask& ask, bool bid, std::int64_t disk_gb) {
 }
 
 Error error_with(ErrorKind kind, const Answer& a, std::string_view what) {
-    std::string came;
-    if (a.paced || a.delivery == Delivery::not_sent)
-        came = "not sent: " + a.text;
-    else if (a.delivery == Delivery::no_answer)
-        came = "no answer: " + a.text;
-    else
-        came = fmt::format("HTTP {}{}{}{}{}", a.status, a.code.empty() ? "" : " ", a.code,
-                           a.text.empty() ? "" : ": ", a.text);
-    return {
-        .kind = kind, .message = fmt::format("Vast.ai, {}: {}", what, came), .retry_after = a.retry_after};
+    return call_error(kind, "Vast.ai", what, a, a.code);
 }
 
 bool offer_is_taken(const Answer& a) {

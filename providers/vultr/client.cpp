@@ -155,26 +155,16 @@ Client::Client(std::string api_url, Secret key, HttpClient& http, Clock& clock, 
 Client::Exchange Client::call(std::string_view endpoint, HttpRequest request, Millis patience,
                               std::span<const Secret> secrets) {
     Exchange out;
-    if (auto turn = pacer_.enter(endpoint, patience); !turn) {
-        out.answer.paced = true;
-        out.answer.held = turn.error().kind;
-        out.answer.text = turn.error().message;
-        out.answer.retry_after = turn.error().retry_after;
-        return out;
-    }
+    if (!let_out(pacer_, endpoint, patience, out.answer)) return out;
     request.bearer = key_;  // also where none is needed: without one, stock is an empty list and plans lack
                             // their GPU fields
-    auto response = http_.send(request);
-    out.answer.delivery = response.delivery;
-    out.answer.status = response.status;
-    out.answer.retry_after = retry_hint(response);
+    auto response = sent(http_, request, out.answer);
     std::vector<Secret> hidden(secrets.begin(), secrets.end());
     hidden.push_back(key_);
     if (response.delivery == gf::Delivery::answered) read_words(response.body, hidden, out.answer);
     // Older copies of the documentation name 503 for "too many requests"; the pacer knows one number for it.
     if (response.status == 503 && out.answer.flat) response.status = 429;
     if (const auto wait = pacer_.learn(endpoint, response)) out.answer.retry_after = wait;
-    if (response.delivery != gf::Delivery::answered) out.answer.text = response.failure;
     out.body = std::move(response.body);
     return out;
 }

@@ -10,23 +10,17 @@
 
 #include "providers/canary.hpp"
 #include "providers/decimal.hpp"
+#include "providers/exchange.hpp"
 #include "providers/http_client.hpp"
 #include "providers/pacer.hpp"
 
 namespace gf::vultr {
 
 /// What came back, before anybody says what it means.
-struct Answer {
-    Delivery delivery{Delivery::not_sent};
-    int status{0};
+struct Answer : SentAnswer {
     bool json{false};  // the body is a JSON object
     bool flat{false};  // it is Vultr's own error: {"error": text, "status": the HTTP status}
-    std::string text;  // that text, or what is wrong with the body; redacted
-    std::optional<Millis> retry_after;
-    bool paced{false};  // our own pacer did not let it out: nothing was sent
-    ErrorKind held{
-        ErrorKind::rate_limited};  // and why: rate_limited, or unavailable while its breaker is open
-    bool malformed{false};         // a success by status, but not of the documented shape; `text` says how
+    bool malformed{false};  // a success by status, but not of the documented shape; `text` says how
     [[nodiscard]] bool success() const {
         return delivery == Delivery::answered && status >= 200 && status < 300 && !flat && !malformed;
     }

@@ -1,7 +1,6 @@
 #include "providers/vultr/mapping.hpp"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 #include <cmath>
 
 #include "providers/cloud_init.hpp"
+#include "providers/ssh_key_text.hpp"
 
 namespace gf::vultr {
 namespace {
@@ -136,23 +136,8 @@ PriceReading hourly(const NumberText& hourly, const NumberText& monthly) {
     return reading;
 }
 
-std::string base64(std::string_view text) {
-    std::string out(4 * ((text.size() + 2) / 3) + 1, '\0');  // it writes an end mark as well
-    EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                    reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
-    out.pop_back();
-    return out;
-}
-
 Error error_with(ErrorKind kind, const Answer& a, std::string_view what) {
-    std::string came;
-    if (a.paced || a.delivery == Delivery::not_sent)
-        came = "not sent: " + a.text;
-    else if (a.delivery == Delivery::no_answer)
-        came = "no answer: " + a.text;
-    else
-        came = fmt::format("HTTP {}{}{}", a.status, a.text.empty() ? "" : ": ", a.text);
-    return {.kind = kind, .message = fmt::format("Vultr, {}: {}", what, came), .retry_after = a.retry_after};
+    return call_error(kind, "Vultr", what, a);
 }
 
 /// Older copies of the documentation name 503 for it; a 503 of somebody in between is another thing.
