@@ -79,7 +79,6 @@ CoreSettings core_settings(const Settings& s, const std::string& install, double
     else out.machines_max = 1'000'000;
     out.usd_per_hour_max = s.rate_max;
     out.orphans = s.orphans;
-    out.cloud_reachable = false;  // `reached_providers` says which are
     out.cuda_probe_required = s.cuda_probe == CudaProbePolicy::required;
     out.cuda_probe_off = s.cuda_probe == CudaProbePolicy::off;
     out.time_scale = time_scale;

@@ -39,9 +39,7 @@ struct ChoiceWorld {
     std::map<std::string, Usd> balances;
     /// Offers that live machines hold already: "provider/offer id".
     std::set<std::string> taken_offers;
-    /// All providers' machines can reach the daemon, or else only those of `reached_providers` (by
-    /// advertise_url or by a tunnel). "local" always can.
-    bool cloud_reachable{true};
+    /// Providers whose machines can reach the daemon, by advertise_url or by a tunnel. "local" always can.
     std::set<std::string> reached_providers;
     /// The agent architectures that this daemon has a binary for.
     std::set<std::string> agent_archs{"amd64"};

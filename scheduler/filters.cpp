@@ -105,7 +105,7 @@ Verdict reachable(const Fit& fit) {
             return "jobs on this machine run as plain processes; leave image out, or let it go to a cloud";
         });
     const auto& provider = fit.offer.provider.get();
-    if (!fit.local && !fit.world.cloud_reachable && !fit.world.reached_providers.contains(provider))
+    if (!fit.local && !fit.world.reached_providers.contains(provider))
         return refuse(fit, "agent_cannot_reach_daemon", [&] {
             return "advertise_url is not set or private, and there is no tunnel to machines of " + provider;
         });

@@ -114,7 +114,6 @@ ChoiceWorld choice_world(const World& world, Instant now, bool local_allowed) {
     ChoiceWorld out;
     out.now = now;
     out.gpus = world.settings.gpus;
-    out.cloud_reachable = world.settings.cloud_reachable;
     out.reached_providers = world.settings.reached_providers;
     out.agent_archs = world.settings.agent_archs;
     out.fleet_rate_max = world.settings.usd_per_hour_max;

@@ -48,8 +48,7 @@ struct CoreSettings {
     int machines_max{50};
     std::optional<UsdPerHour> usd_per_hour_max{UsdPerHour{40'000'000}};
     OrphanPolicy orphans{OrphanPolicy::report};
-    bool cloud_reachable{false};                // every provider's machines reach us
-    std::set<std::string> reached_providers;    // these do, by advertise_url or by a tunnel
+    std::set<std::string> reached_providers;    // whose machines reach us, by advertise_url or by a tunnel; local always does
     bool cuda_probe_required{true};
     bool cuda_probe_off{false};
     double time_scale{1};

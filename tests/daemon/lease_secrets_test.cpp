@@ -111,7 +111,7 @@ struct LeaseBench {
         }
         RuntimeOptions o;
         o.core.install = "runtime0";
-        o.core.cloud_reachable = true;
+        o.core.reached_providers = {"cloud"};
         o.core.sweep = Millis{200};
         o.parse_spec = [this](const std::string&, bool) { return spec; };
         o.complete_launch = [](LaunchRequest&, const MachineId&) -> Result<void> { return {}; };

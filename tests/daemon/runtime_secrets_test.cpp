@@ -65,7 +65,7 @@ struct SecretBench {
     SecretBench() {
         RuntimeOptions o;
         o.core.install = "runtime0";
-        o.core.cloud_reachable = true;
+        o.core.reached_providers = {"cloud"};
         o.core.cooldown = Millis{50};
         o.core.backoff_first = Millis{50};
         o.parse_spec = [this](const std::string&, bool) { return spec; };

@@ -22,7 +22,7 @@ class CoreBench {
     static CoreSettings default_settings() {
         CoreSettings s;
         s.install = "benchbnh";
-        s.cloud_reachable = true;
+        s.reached_providers = {"cloud", "market", "paced"};
         s.settle = {{"cloud", Seconds{60}}, {"market", Seconds{90}}, {"local", Seconds{1}}};
         return s;
     }

@@ -167,7 +167,7 @@ TEST_CASE("a waiting job says in one word what it waits for") {
     };
     CHECK(choose(test::job(), {}, {}, test::world()).wait_reason == "no_offers");
     CHECK(waits([](auto&, auto& w) { w.paused_providers["vastai"] = "auth"; }) == "no_provider");
-    CHECK(waits([](auto&, auto& w) { w.cloud_reachable = false; }) == "no_provider");
+    CHECK(waits([](auto&, auto& w) { w.reached_providers.clear(); }) == "no_provider");
     CHECK(waits([](auto&, auto& w) { w.machines = 50; }) == "quota");
     CHECK(waits([](auto&, auto& w) { w.balances["vastai"] = Usd{1}; }) == "balance");
     CHECK(waits([](auto&, auto& w) { w.cooled_offers["vastai/1"] = "no_capacity"; }) == "cooling_down");

@@ -15,24 +15,22 @@ TEST_CASE("providers are taken or refused by list, pause and reach") {
         {"no money", [](Setting& x) { x.world.paused_providers["vastai"] = "no_money"; },
          "provider_no_money"},
         {"another one paused", [](Setting& x) { x.world.paused_providers["runpod"] = "auth"; }, ""},
-        {"no advertise_url", [](Setting& x) { x.world.cloud_reachable = false; }, "agent_cannot_reach_daemon",
+        {"no advertise_url", [](Setting& x) { x.world.reached_providers.clear(); }, "agent_cannot_reach_daemon",
          "advertise_url"},
         {"a tunnel leads to this provider's machines",
          [](Setting& x) {
-             x.world.cloud_reachable = false;
              x.world.reached_providers = {"vastai"};
          },
          ""},
         {"a tunnel leads to another's",
          [](Setting& x) {
-             x.world.cloud_reachable = false;
              x.world.reached_providers = {"lambda"};
          },
          "agent_cannot_reach_daemon", "no tunnel to machines of vastai"},
         {"local needs no reach",
          [](Setting& x) {
              make_local(x.offer);
-             x.world.cloud_reachable = false;
+             x.world.reached_providers.clear();
          },
          ""},
         {"local not over the socket",

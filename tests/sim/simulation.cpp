@@ -58,13 +58,13 @@ Simulation::Simulation(std::uint64_t seed, bool tell, const Profile* like) : see
             *fault = rng_.below(3) == 0;
     }
     settings_.install = "simsim00";
-    settings_.cloud_reachable = true;
     settings_.usd_per_hour_max.reset();
     // Listings lag by less than the settle time: that is what the settle time is for.
     const Profile alpha{.name = "alpha", .settle = Seconds{60}};
     const Profile beta{.name = "beta", .spot = true, .settle = Seconds{90}};
     const Profile first = like ? *like : alpha;
     const Profile second = first.spot ? alpha : beta;
+    settings_.reached_providers = {first.name, second.name};
     settings_.settle = {{first.name, first.settle}, {second.name, second.settle}};
     settings_.orphans = OrphanPolicy::destroy;
     auto store = open_sqlite_store(":memory:");

@@ -43,6 +43,11 @@ class ScriptedCore final : public CorePort {
         const std::scoped_lock lock(mutex_);
         return view_;
     }
+    [[nodiscard]] std::shared_ptr<const ChoiceWorld> choice_world() const override {
+        ChoiceWorld world;
+        for (const auto& offer : view()->offers) world.reached_providers.insert(offer.provider.get());
+        return std::make_shared<const ChoiceWorld>(std::move(world));
+    }
     [[nodiscard]] Instant now() const override { return instant_of(now_ms_.load()); }
 
     void check_providers(std::function<void(std::vector<CheckLine>)> done) override {
