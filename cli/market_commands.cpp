@@ -76,12 +76,16 @@ int gpus(Context& context) {
     static const std::vector<Column> columns{
         {"GPU", {"name", "canonical"}, Shape::text, true},
         {"VENDOR", {"vendor"}},
-        {"CLASS GB", {"class_gb", "vram_gb"}, Shape::number},
+        {"CLASS GB", {"class_gb"}, Shape::number},
+        {"USABLE", {"usable_bytes"}, Shape::bytes},
         {"CC", {"compute_capability"}},
-        {"GB/S", {"bandwidth_gb_s", "bandwidth"}, Shape::number},
+        {"GB/S", {"bandwidth_gb_s"}, Shape::number},
+        {"TFLOPS", {"fp16_tensor_tflops"}, Shape::number},
         {"BF16", {"bf16"}, Shape::yes},
         {"FP8", {"fp8"}, Shape::yes},
-        {"ALIASES", {"aliases"}, Shape::list},
+        {"FP4", {"fp4"}, Shape::yes},
+        {"NVLINK", {"nvlink_gb_s"}, Shape::number},
+        {"TIER", {"tier"}},
     };
     return print_list(context, "/v1/gpus", {}, 10'000, columns, "the daemon has no table of GPUs");
 }

@@ -212,14 +212,6 @@ Verdict gpu_slice(const Fit& fit) {
     });
 }
 
-double context_gib(const GpuCard* card) {
-    const std::string_view cc =
-        card != nullptr ? std::string_view(card->compute_capability) : std::string_view();
-    if (version_at_least(cc, "10.0").value_or(false)) return 0.7;
-    if (cc == "8.0" || cc.starts_with("9.")) return 0.5;
-    return cc == "7.0" ? 1.3 : 0.35;
-}
-
 Verdict vram(const Fit& fit) {
     const auto& r = fit.spec.resources;
     if (r.cpu_only || (!r.vram && !fit.task.vram_above)) return std::nullopt;
@@ -232,10 +224,10 @@ Verdict vram(const Fit& fit) {
             return gib(*fit.vram) + " is not the " + std::to_string(*r.vram->class_gb) + " GB class";
         });
     if (r.vram && r.vram->exact) {
-        const double usable = have * kReportedShare - context_gib(fit.card) * static_cast<double>(kGiB);
-        if (usable < static_cast<double>(r.vram->exact->count))
+        const Bytes usable = usable_memory(fit.card, *fit.vram);
+        if (usable < *r.vram->exact)
             return refuse(fit, "vram", [&] {
-                return gib(Bytes{std::llround(usable)}) + " usable is less than " +
+                return gib(usable) + " usable is less than " +
                        std::to_string(r.vram->exact->count) + " bytes";
             });
     }

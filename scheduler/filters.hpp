@@ -6,8 +6,7 @@
 // * VRAM class: "24GB" accepts what a card sold as 24 GB reports, from 93 % of 24 GiB on. ECC and driver
 //   reserves take 6.3 % at most (L4 22.5 GiB, L40S 45.0, T4 15.0); the next smaller kind of card (22 GB, 11 GB)
 //   is at 92 % and stays out.
-// * Exact bytes are held against usable memory: 98.5 % of the reported, less the CUDA context of one process
-//   (0.35 GiB; 0.5 on compute capability 8.0 and 9.x, 0.7 from 10.0 on, 1.3 on 7.0).
+// * Exact bytes are held against usable memory (`usable_memory`).
 // * After an out-of-memory end the next card must report more than 8 % more, or it is of the same class.
 // * A GPU whose name the table does not know is refused for every demand by name, memory or ability.
 // * Cards of other makers than nvidia are refused: the agent's look at the machine knows nvidia-smi only.
@@ -32,7 +31,6 @@
 namespace gf {
 
 inline constexpr double kClassShare = 0.93;      // of a class in GiB: 15/16 with ECC, less rounding in provider tables
-inline constexpr double kReportedShare = 0.985;  // of the reported memory, what a process can ever see
 inline constexpr double kNextClass = 1.08;       // two cards of one class differ by less
 inline constexpr Millis kLeaseMargin = std::chrono::minutes{15};
 inline constexpr Millis kLeaseDefault = std::chrono::hours{1};

@@ -10,6 +10,7 @@
 #include "model/money.hpp"
 #include "model/spelling.hpp"
 #include "scheduler/csv.hpp"
+#include "scheduler/version.hpp"
 
 namespace gf {
 namespace {
@@ -147,6 +148,11 @@ Result<void> GpuNames::read_cards(std::string_view csv) {
     if (!at) return fail(at.error());
     for (const auto& row : table->rows) {
         const auto field = [&](std::size_t i) -> const std::string& { return row.fields[(*at)[i]]; };
+        // A table of the user's own may leave these out: what they would say is then unknown.
+        const auto extra = [&](std::string_view name) {
+            const std::size_t column = table->column(name);
+            return column < row.fields.size() ? row.fields[column] : std::string();
+        };
         const auto vram = number(field(3));
         if (field(0).empty() || !vram || *vram < 1 || *vram > 65'536)
             return fail(bad_row(row.line, "needs canonical_name and vram_gb (1..65536)"));
@@ -156,9 +162,17 @@ Result<void> GpuNames::read_cards(std::string_view csv) {
                      .class_gb = static_cast<int>(*vram),
                      .reported = {},
                      .bandwidth_gb_s = {},
+                     .memory_type = extra("memory_type"),
+                     .fp16_tensor_tflops = number(extra("fp16_tensor_tflops_dense")),
+                     .fp32_tflops = number(extra("fp32_tflops")),
+                     .int8_tops = number(extra("int8_tops_dense")),
                      .bf16 = field(6) == "yes",
                      .fp8 = field(7) == "yes",
-                     .nvlink_gb_s = 0};
+                     .fp4 = extra("fp4_supported") == "yes",
+                     .nvlink_gb_s = 0,
+                     .form_factor = extra("form_factor"),
+                     .tier = extra("tier"),
+                     .release_year = static_cast<int>(number(extra("release_year")).value_or(0))};
         if (const auto mib = number(field(4)))
             card.reported = Bytes{std::llround(*mib * static_cast<double>(kMiB))};
         if (const auto bandwidth = number(field(5)))
@@ -281,6 +295,26 @@ GpuNames::Typed GpuNames::typed(std::string_view name) const {
     }
     return out;
 }
+
+Bytes reported_memory(const GpuCard& card) {
+    if (card.reported) return *card.reported;
+    // ECC on GDDR takes a sixteenth. The list is of the cards that print so.
+    constexpr std::array<std::string_view, 7> ecc{"A10", "A10G", "L4", "A40", "L40", "L40S", "T4"};
+    const double share = std::ranges::find(ecc, card.canonical) != ecc.end() ? 0.94 : 0.995;
+    return Bytes{std::llround(share * card.class_gb * static_cast<double>(kGiB))};
+}
+
+Bytes usable_memory(const GpuCard* card, Bytes reported) {
+    const std::string_view cc = card != nullptr ? std::string_view(card->compute_capability) : std::string_view();
+    double context_gib = 0.35;
+    if (version_at_least(cc, "10.0").value_or(false)) context_gib = 0.7;
+    else if (cc == "8.0" || cc.starts_with("9.")) context_gib = 0.5;
+    else if (cc == "7.0") context_gib = 1.3;
+    const double usable = static_cast<double>(reported.count) * kReportedShare - context_gib * static_cast<double>(kGiB);
+    return Bytes{std::llround(std::max(0.0, usable))};
+}
+
+Bytes usable_memory(const GpuCard& card) { return usable_memory(&card, reported_memory(card)); }
 
 const GpuCard* GpuNames::card(std::string_view canonical) const {
     const auto at = by_canonical_.find(canonical);

@@ -15,6 +15,8 @@
 
 namespace gf {
 
+inline constexpr double kReportedShare = 0.985;  // of the reported memory, what a process can ever see
+
 struct GpuCard {
     std::string canonical;
     std::string vendor;
@@ -22,10 +24,27 @@ struct GpuCard {
     int class_gb{0};                 // marketing class
     std::optional<Bytes> reported;   // what the driver reports, where known
     std::optional<std::int64_t> bandwidth_gb_s;
+    std::string memory_type;                       // "GDDR6X", "HBM3"; empty = unknown
+    std::optional<double> fp16_tensor_tflops;      // dense, with fp32 accumulate; absent = no tensor cores, or unknown
+    std::optional<double> fp32_tflops;
+    std::optional<double> int8_tops;               // dense
     bool bf16{false};
     bool fp8{false};
-    std::int64_t nvlink_gb_s{0};  // rounded down; 0 = the card has none
+    bool fp4{false};
+    std::int64_t nvlink_gb_s{0};  // both directions together, rounded down; 0 = the card has none
+    std::string form_factor;      // "sxm", "pcie", …
+    std::string tier;             // "datacenter", "workstation", "consumer", "edge"
+    int release_year{0};          // 0 = unknown
 };
+
+/// What a driver reports for a whole card: as in the table, else what cards of its kind report of their class (some with
+/// ECC on GDDR lose 6 %).
+[[nodiscard]] Bytes reported_memory(const GpuCard& card);
+/// What one process can use of `reported`: 98.5 % less the CUDA context (0.35 GiB; 0.5 on compute capability 8.0 and 9.x, 0.7 from 10.0
+/// on, 1.3 on 7.0). `card` may be null: the context is then 0.35 GiB. Never below 0.
+[[nodiscard]] Bytes usable_memory(const GpuCard* card, Bytes reported);
+/// Of a whole card.
+[[nodiscard]] Bytes usable_memory(const GpuCard& card);
 
 class GpuNames {
  public:

@@ -202,11 +202,20 @@ Json card_view(const GpuCard& card) {
     out["vendor"] = card.vendor;
     out["class_gb"] = card.class_gb;
     out["vram_bytes"] = bytes_or_null(card.reported);
+    out["usable_bytes"] = usable_memory(card).count;
+    out["memory_type"] = text_or_null(card.memory_type);
     out["compute_capability"] = card.compute_capability;
     out["bandwidth_gb_s"] = value_or_null(card.bandwidth_gb_s);
+    out["fp16_tensor_tflops"] = value_or_null(card.fp16_tensor_tflops);
+    out["fp32_tflops"] = value_or_null(card.fp32_tflops);
+    out["int8_tops"] = value_or_null(card.int8_tops);
     out["bf16"] = card.bf16;
     out["fp8"] = card.fp8;
+    out["fp4"] = card.fp4;
     out["nvlink_gb_s"] = card.nvlink_gb_s;
+    out["form_factor"] = text_or_null(card.form_factor);
+    out["tier"] = text_or_null(card.tier);
+    out["release_year"] = card.release_year == 0 ? Json(nullptr) : Json(card.release_year);
     return out;
 }
 

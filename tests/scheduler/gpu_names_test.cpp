@@ -153,6 +153,27 @@ TEST_CASE("every card and every alias of the shipped tables resolves") {
     CHECK(l4->compute_capability == "8.9");
 }
 
+TEST_CASE("what a process can use of a card is less than its class") {
+    const auto& names = gpu_names();
+    struct Row {
+        const char* card;
+        double gib;  // vram.md, section 0, by hand
+    };
+    const Row table[] = {{"RTX-4090", 24564.0 / 1024 * 0.985 - 0.35}, {"L4", 23034.0 / 1024 * 0.985 - 0.35},
+                         {"H100-SXM-80GB", 81559.0 / 1024 * 0.985 - 0.5}, {"B200", 183359.0 / 1024 * 0.985 - 0.7},
+                         {"RTX-4070", 12 * 0.995 * 0.985 - 0.35}, {"V100-SXM3-32GB", 32 * 0.995 * 0.985 - 1.3}};
+    for (const auto& row : table) {
+        const auto* card = names.card(row.card);
+        REQUIRE_MESSAGE(card != nullptr, row.card);
+        CHECK_MESSAGE(std::abs(static_cast<double>(usable_memory(*card).count) / static_cast<double>(kGiB) - row.gib) < 0.001, row.card);
+    }
+    CHECK(usable_memory(nullptr, Bytes{0}).count == 0);
+    CHECK(names.card("L40S")->fp16_tensor_tflops == 362);
+    CHECK(names.card("B200")->fp4);
+    CHECK(!names.card("P40")->fp16_tensor_tflops.has_value());
+    CHECK(names.cards().size() >= 150);
+}
+
 TEST_CASE("a broken table is refused with its line") {
     constexpr std::string_view cards =
         "canonical_name,vendor,compute_capability,vram_gb,reported_vram_mib,memory_bandwidth_gb_s,bf16_"
