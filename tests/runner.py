@@ -7,6 +7,7 @@ clients against the simulator, and then units and a short simulation under Addre
 that does not build counts as one failure.
 """
 import argparse
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -15,6 +16,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -27,6 +29,7 @@ CLEAN_UP_S = 30
 SEEDS = 2000
 SEEDS_SANITIZED = 100
 FUZZ_SECONDS = 60
+LONG_UNITS = ("sim", "agent", "daemon", "providers")
 SUMMARY = re.compile(r"test cases:\s*(\d+) \|\s*(\d+) passed \|\s*(\d+) failed \|\s*(\d+) skipped")
 SKIPPED = re.compile(r"^SKIPPED (.+?): (.+)$", re.MULTILINE)  # printed by gf::test::skip, since doctest cannot skip at run time
 SHOWN_LINES_MAX = 120
@@ -40,6 +43,7 @@ class Tally:
         self.passed = self.failed = self.skipped = 0
         self.failures = []
         self.began = time.monotonic()
+        self.lock = threading.RLock()  # held while a result and its output are printed
 
     def wants(self, name):
         return not self.only or any(word in name for word in self.only)
@@ -122,6 +126,11 @@ def is_doctest(command):
 
 def run_doctest(tally, name, command, env, limit_s=UNIT_LIMIT_S):
     status, output, seconds = run(command, limit_s, env)
+    with tally.lock:
+        tell_doctest(tally, name, status, output, seconds, limit_s)
+
+
+def tell_doctest(tally, name, status, output, seconds, limit_s):
     counted = SUMMARY.search(output)
     if counted is None or (status != 0 and counted[3] == "0"):
         why = f" (not over after {limit_s} s)" if status is None else f" (exit status {status})"
@@ -159,18 +168,26 @@ def first_seed(explore):
 
 
 def units(tally, folder, label, seeds, extra_env=None, explore=False):
+    """As many at once as there are cores; the longest first, so that none of them is left over at the end."""
     env = {"GF_SIM_SEEDS": str(seeds), "GF_SIM_FIRST": str(first_seed(explore)), "GPUFERRY_BIN": str(RELEASE / "bin"), **(extra_env or {})}
-    for name, command in sorted(registered(folder).items()):
+    wanted = [(name, command) for name, command in registered(folder).items() if tally.wants(f"{label}{name}")]
+
+    def one(test):
+        name, command = test
         shown = f"{label}{name}"
-        if not tally.wants(shown):
-            continue
         if is_doctest(command):
             run_doctest(tally, shown, command, env)
         elif not label:  # programs in other languages: once is enough
             status, output, seconds = run(command, UNIT_LIMIT_S, env)
-            tally.add(shown, passed=int(status == 0), failed=int(status not in (0, 77)), skipped=int(status == 77), seconds=seconds)
-            if status not in (0, 77):
-                show_tail(output)
+            with tally.lock:
+                tally.add(shown, passed=int(status == 0), failed=int(status not in (0, 77)), skipped=int(status == 77), seconds=seconds)
+                if status not in (0, 77):
+                    show_tail(output)
+
+    wanted.sort(key=lambda test: (not any(word in test[0] for word in LONG_UNITS), test[0]))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for done in [pool.submit(one, test) for test in wanted]:
+            done.result()
 
 
 def one_line_test(tally, name, command, limit_s):
@@ -179,17 +196,23 @@ def one_line_test(tally, name, command, limit_s):
     lines = [line for line in output.strip().splitlines() if line.strip()]
     last = lines[-1] if lines else "said nothing"
     note = f": {last}" if status != 0 else ""
-    tally.add(name, passed=int(status == 0), failed=int(status not in (0, 77)), skipped=int(status == 77), seconds=seconds, note=note)
-    if status not in (0, 77):
-        show_tail(output)
+    with tally.lock:
+        tally.add(name, passed=int(status == 0), failed=int(status not in (0, 77)), skipped=int(status == 77), seconds=seconds, note=note)
+        if status not in (0, 77):
+            show_tail(output)
 
 
 def end_to_end(tally):
+    """Two at once: they wait for clocks of daemons and agents for most of their time."""
     folder = ROOT / "tests" / "e2e"
-    for test in sorted([*folder.glob("*_test.py"), *folder.glob("*_test.sh")]):
-        name = f"e2e/{test.stem.removesuffix('_test')}"
-        if tally.wants(name):
-            one_line_test(tally, name, [sys.executable, test] if test.suffix == ".py" else ["bash", test], E2E_LIMIT_S)
+    tests = [(f"e2e/{test.stem.removesuffix('_test')}", test) for test in sorted([*folder.glob("*_test.py"), *folder.glob("*_test.sh")])]
+
+    def one(name, test):
+        one_line_test(tally, name, [sys.executable, test] if test.suffix == ".py" else ["bash", test], E2E_LIMIT_S)
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(one, name, test) for name, test in tests if tally.wants(name)]:
+            done.result()
     if tally.wants("quickstart"):
         one_line_test(tally, "quickstart", ["scripts/quickstart", "--no-build"], QUICKSTART_LIMIT_S)
         if os.geteuid() == 0:  # as in a plain container: simulated machines get no namespaces and no root of their own
