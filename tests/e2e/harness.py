@@ -11,6 +11,7 @@ import http.client
 import json
 import os
 import pathlib
+import secrets
 import shutil
 import signal
 import socket
@@ -57,9 +58,13 @@ def wait_for(what, look, seconds=60.0, pause=0.1):
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Below the ports that the kernel gives to whoever asks for any: a connection of another program must not take it meanwhile."""
+    for _ in range(200):
+        port = secrets.randbelow(20_000) + 12_000
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
+    raise Failed("no free port between 12000 and 32000")
 
 
 def sha256_of(path):
