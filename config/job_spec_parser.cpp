@@ -45,6 +45,19 @@ void check_across(Walk& walk, const Node& root, const JobDraft& draft) {
     }
 }
 
+/// Where what bears on the choice of a machine was written.
+std::map<std::string, int, std::less<>> lines_of(const Node& root) {
+    std::map<std::string, int, std::less<>> lines;
+    for (std::size_t i = 0; i < root.keys.size(); ++i) {
+        const std::string& top = root.keys[i].text;
+        lines[top] = root.keys[i].place.line;
+        if (top != "resources" && top != "limits") continue;
+        const Node& section = root.items[i];
+        for (const auto& key : section.keys) lines[top + "." + key.text] = key.place.line;
+    }
+    return lines;
+}
+
 }  // namespace
 
 SpecOutcome check_job_spec(std::string_view text, SpecFormat format, const SpecContext& context) {
@@ -65,6 +78,7 @@ SpecOutcome check_job_spec(std::string_view text, SpecFormat format, const SpecC
                       [](const Error& e) { return std::tuple(e.line, e.column, e.message); });
     if (!outcome.errors.empty()) return outcome;
     if (draft.spec.resources.cpu_only) draft.spec.resources.gpus = 0;
+    draft.spec.lines = lines_of(*root);
     outcome.spec = std::move(draft.spec);
     return outcome;
 }

@@ -1,6 +1,7 @@
 // A job as the user described it, parsed. The text stays the truth (stored as submitted); this form is made when it is
 // needed, by config/job_spec_parser. Key names and meaning: DESIGN section 11. Reserved keys never get here.
 #pragma once
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -117,6 +118,7 @@ struct JobSpec {
     std::optional<Millis> idle_job;  // idle.job
     bool idle_stop{false};           // idle.action: stop
     int priority{50};                // 0..100, higher first
+    std::map<std::string, int, std::less<>> lines;  // where a demand was written: "resources.max_price" -> line, 1-based; for explain
 };
 
 }  // namespace gf

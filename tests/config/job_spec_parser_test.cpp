@@ -170,6 +170,19 @@ TEST_CASE("a job of one line has the documented defaults") {
     CHECK(yaml("run: x\nresources: {gpu: L4}\n")->resources.gpu == std::vector<std::string>{"L4"});
 }
 
+TEST_CASE("where each demand was written is kept") {
+    const auto spec = yaml(kFullYaml);
+    REQUIRE(spec.has_value());
+    CHECK(spec->lines.at("resources") == 11);
+    CHECK(spec->lines.at("resources.gpu") == 12);
+    CHECK(spec->lines.at("resources.reliability") == 25);
+    CHECK(!spec->lines.contains("resources.max_vram"));
+    CHECK(!spec->lines.contains("env.BATCH"));
+    const auto one_line = json(R"({"run":"x","resources":{"vram":"24GB"}})");
+    REQUIRE(one_line.has_value());
+    CHECK(one_line->lines.at("resources.vram") == 1);
+}
+
 TEST_CASE("text stays what was typed, whatever it looks like") {
     for (const auto* typed : {"no", "on", "NO", "yes", "1:30", "007", "1e-3", "0x1F", "true", "12.50",
                               "2026-11-30", ".inf", "1_000"}) {
