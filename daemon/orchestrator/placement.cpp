@@ -121,6 +121,7 @@ ChoiceWorld choice_world(const World& world, Instant now, bool local_allowed) {
     out.local_allowed = local_allowed;
     for (const auto& [name, p] : world.providers) {
         if (auto reason = p.paused(now); !reason.empty()) out.paused_providers[name] = std::move(reason);
+        if (p.logins_paused(now)) out.no_logins.insert(name);
         if (breaker_state(p.breaker, now) != BreakerState::closed) out.paused_providers[name] = "creates_failing";
         if (!p.offers_drift.empty() || !p.listing_drift.empty()) out.paused_providers[name] = "drift";
         if (p.not_trusted) out.paused_providers[name] = "listing_not_trusted";
@@ -166,7 +167,7 @@ OfferQuery Step::query_for(const LiveProvider& p, const JobSpec& spec) {
                      .memory_min = r.memory, .cpus_min = r.cpus, .inet_down_min = r.inet_down_mbps,
                      .reliability_min = r.reliability,
                      .lease_min = spec.limits.duration.value_or(kLeaseDefault) + kLeaseMargin,
-                     .cuda_min = r.cuda};
+                     .cuda_min = r.cuda, .unvetted = spec.secrets_on_any};
     return query;
 }
 
@@ -237,11 +238,12 @@ LiveMachine* Step::warm_machine(const LiveJob& job, const LiveTask& task) {
 }
 
 void Step::write_decision(const JobId& job, const Decision& decision) {
-    std::string json = decision_json(decision);
     auto& [written_at, written] = w_.decisions_written[job];
-    const std::size_t hash = std::hash<std::string>{}(json);
     const bool due = decision.chosen || written_at == Instant{} || now_ - written_at >= w_.settings.decision_write;
-    if (!due || (written == hash && written_at != Instant{})) return;
+    if (!due) return;
+    std::string json = decision_json(decision);
+    const std::size_t hash = std::hash<std::string>{}(json);
+    if (written == hash && written_at != Instant{}) return;
     written_at = now_;
     written = hash;
     out_.rows.push_back(PutDecision{{.job = job, .at = now_, .json = std::move(json)}});
