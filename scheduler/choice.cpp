@@ -65,12 +65,6 @@ UsdPerHour per_hour_of_run(const Fit& fit) {
     return UsdPerHour{static_cast<std::int64_t>(std::min<__int128>(bill / run.count(), INT64_MAX / 4))};
 }
 
-UsdPerHour handicapped(const Fit& fit) {
-    const UsdPerHour rate = per_hour_of_run(fit);
-    const auto dearer = static_cast<__int128>(rate.micros) * (100 + fit.standing.handicap_percent);
-    return fit.standing.handicap_percent == 0 ? rate : UsdPerHour{static_cast<std::int64_t>(dearer / 100)};
-}
-
 std::string host_note(const Offer& offer, const ChoiceWorld& world) {
     return standing_text(standing(*world.host_marks, offer, world.now), world.now);
 }
@@ -105,7 +99,7 @@ Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Off
         ++decision.considered;
         const Fit fit = make_fit(spec, task, offer, world);
         auto refused = refused_by(fit);
-        const Candidate candidate{&offer, handicapped(fit), fit.all_in, fit.local, fit.standing.handicap_percent != 0};
+        const Candidate candidate{&offer, ranked_rate(fit), fit.all_in, fit.local, fit.standing.handicap_percent != 0};
         if (refused.count == 0) fitting.push_back(candidate);
         if (refused.count == 1) {
             near.push_back(candidate);
@@ -130,6 +124,12 @@ Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Off
     else
         decision.chosen = decision.ranked.front();
     return decision;
+}
+
+UsdPerHour ranked_rate(const Fit& fit) {
+    const UsdPerHour rate = per_hour_of_run(fit);
+    const auto dearer = static_cast<__int128>(rate.micros) * (100 + fit.standing.handicap_percent);
+    return fit.standing.handicap_percent == 0 ? rate : UsdPerHour{static_cast<std::int64_t>(dearer / 100)};
 }
 
 std::int64_t disk_gb(const JobSpec& spec) {

@@ -91,6 +91,10 @@ struct Decision {
 [[nodiscard]] Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Offer> offers,
                               const ChoiceWorld& world);
 
+/// What `choose` ranks an offer that fits by (RankedOffer::ranked_at): at least its all-in price.
+struct Fit;
+[[nodiscard]] UsdPerHour ranked_rate(const Fit& fit);
+
 /// Smallest whole GB of disk to ask for: the spec's demand rounded up.
 [[nodiscard]] std::int64_t disk_gb(const JobSpec& spec);
 

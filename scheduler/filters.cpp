@@ -429,31 +429,42 @@ constexpr auto kFilters = std::to_array<Filter>({provider_wanted,
                                                  quota_machines,
                                                  quota_rate});
 
+// What the first of them may read is promised in the header.
+static_assert(kFilters[kMarketFilters - 1] == bid_enough && kFilters[kCountFilters - 1] == gpu_count);
+static_assert(kFilters[kCardFilters - 1] == memory_bandwidth);
+
 }  // namespace
 
 std::span<const Filter> filters() {
     return kFilters;
 }
 
+OfferFacts offer_facts(const Offer& offer, const ChoiceWorld& world) {
+    OfferFacts facts{.vram = offer.gpu.memory, .standing = {}, .local = offer.provider.get() == kLocal};
+    if (world.gpus != nullptr && !offer.gpu.canonical.empty()) facts.card = world.gpus->card(offer.gpu.canonical);
+    if (facts.vram && facts.vram->count <= 0) facts.vram.reset();
+    if (!facts.vram && facts.card != nullptr)
+        facts.vram = facts.card->reported ? facts.card->reported : std::optional(Bytes{facts.card->class_gb * kGiB});
+    if (world.host_marks && !facts.local) facts.standing = standing(*world.host_marks, offer, world.now);
+    return facts;
+}
+
 Fit make_fit(const JobSpec& spec, const TaskRecord& task, const Offer& offer, const ChoiceWorld& world) {
-    Fit fit{.spec = spec,
-            .task = task,
-            .offer = offer,
-            .world = world,
-            .card = nullptr,
-            .vram = offer.gpu.memory,
-            .all_in = {},
-            .standing = {},
-            .local = offer.provider.get() == kLocal,
-            .explain = false};
-    if (world.gpus != nullptr && !offer.gpu.canonical.empty())
-        fit.card = world.gpus->card(offer.gpu.canonical);
-    if (fit.vram && fit.vram->count <= 0) fit.vram.reset();
-    if (!fit.vram && fit.card != nullptr)
-        fit.vram = fit.card->reported ? fit.card->reported : std::optional(Bytes{fit.card->class_gb * kGiB});
-    fit.all_in = offer.gpu_rate + disk_rate(offer, disk_gb(spec));
-    if (world.host_marks && !fit.local) fit.standing = standing(*world.host_marks, offer, world.now);
-    return fit;
+    return make_fit(spec, task, offer, world, offer_facts(offer, world));
+}
+
+Fit make_fit(const JobSpec& spec, const TaskRecord& task, const Offer& offer, const ChoiceWorld& world,
+             const OfferFacts& facts) {
+    return Fit{.spec = spec,
+               .task = task,
+               .offer = offer,
+               .world = world,
+               .card = facts.card,
+               .vram = facts.vram,
+               .all_in = offer.gpu_rate + disk_rate(offer, disk_gb(spec)),
+               .standing = facts.standing,
+               .local = facts.local,
+               .explain = false};
 }
 
 std::vector<PriceLine> price_lines(const JobSpec& spec, const Offer& offer) {

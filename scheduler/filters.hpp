@@ -59,8 +59,25 @@ using Filter = std::optional<Refusal> (*)(const Fit& fit);
 /// All filters in the order in which their reasons are counted.
 [[nodiscard]] std::span<const Filter> filters();
 
+/// Whoever holds many offers against one task judges whole groups at once. Of the offer, the filters before kMarketFilters read
+/// nothing but its market (provider, arch, spot, the sign of its price, whether its bid is under its floor); those before
+/// kCountFilters its number of GPUs and whether it is local besides; those before kCardFilters its card (canonical name, memory,
+/// share). The others read anything.
+inline constexpr std::size_t kMarketFilters = 7, kCountFilters = 8, kCardFilters = 14;
+
+/// What a fit needs to know of an offer whoever asks for it: to be kept where one offer is held against many tasks.
+struct OfferFacts {
+    const GpuCard* card{nullptr};
+    std::optional<Bytes> vram;
+    Standing standing;
+    bool local{false};
+};
+[[nodiscard]] OfferFacts offer_facts(const Offer& offer, const ChoiceWorld& world);
+
 [[nodiscard]] Fit make_fit(const JobSpec& spec, const TaskRecord& task, const Offer& offer,
                            const ChoiceWorld& world);
+[[nodiscard]] Fit make_fit(const JobSpec& spec, const TaskRecord& task, const Offer& offer,
+                           const ChoiceWorld& world, const OfferFacts& facts);
 
 /// The lines of an offer's price for this spec: "gpu", then "disk" where it costs something.
 [[nodiscard]] std::vector<PriceLine> price_lines(const JobSpec& spec, const Offer& offer);
