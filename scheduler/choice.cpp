@@ -74,20 +74,6 @@ bool is_provider_reason(std::string_view reason) {
            reason == "agent_cannot_reach_daemon" || reason == "local_not_allowed";
 }
 
-/// What a waiting job waits for, in one word: the nearest thing that would let it start.
-std::string wait_reason(const Decision& decision, const std::set<std::string>& sole_reasons) {
-    if (decision.considered == 0) return "no_offers";
-    if (sole_reasons.contains("quota_machines") || sole_reasons.contains("quota_usd_per_hour"))
-        return "quota";
-    if (sole_reasons.contains("balance")) return "balance";
-    if (sole_reasons.contains("offer_cooling_down") || sole_reasons.contains("bad_host")) return "cooling_down";
-    if (sole_reasons.contains("host_reputation")) return "host_reputation";
-    if (sole_reasons.contains("max_price")) return "max_price";
-    const bool all_providers =
-        std::ranges::all_of(decision.refused, [](const auto& r) { return is_provider_reason(r.first); });
-    return all_providers ? "no_provider" : "no_offer_fits";
-}
-
 }  // namespace
 
 Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Offer> offers,
@@ -120,10 +106,23 @@ Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Off
                                    c.of_repute ? host_note(*c.offer, world) : std::string()});
     for (const auto& c : near) decision.near_misses.push_back(explain(make_fit(spec, task, *c.offer, world)));
     if (decision.ranked.empty())
-        decision.wait_reason = wait_reason(decision, sole_reasons);
+        decision.wait_reason = wait_reason(decision.considered, decision.refused, sole_reasons);
     else
         decision.chosen = decision.ranked.front();
     return decision;
+}
+
+std::string wait_reason(int considered, const std::map<std::string, int>& refused, const std::set<std::string>& sole_reasons) {
+    if (considered == 0) return "no_offers";
+    if (sole_reasons.contains("quota_machines") || sole_reasons.contains("quota_usd_per_hour"))
+        return "quota";
+    if (sole_reasons.contains("balance")) return "balance";
+    if (sole_reasons.contains("offer_cooling_down") || sole_reasons.contains("bad_host")) return "cooling_down";
+    if (sole_reasons.contains("host_reputation")) return "host_reputation";
+    if (sole_reasons.contains("max_price")) return "max_price";
+    const bool all_providers =
+        std::ranges::all_of(refused, [](const auto& r) { return is_provider_reason(r.first); });
+    return all_providers ? "no_provider" : "no_offer_fits";
 }
 
 UsdPerHour ranked_rate(const Fit& fit) {

@@ -91,6 +91,11 @@ struct Decision {
 [[nodiscard]] Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Offer> offers,
                               const ChoiceWorld& world);
 
+/// What a waiting job waits for, in one word (Decision::wait_reason): the nearest thing that would let it start. `sole_reasons`
+/// are those that alone kept some offer from it.
+[[nodiscard]] std::string wait_reason(int considered, const std::map<std::string, int>& refused,
+                                      const std::set<std::string>& sole_reasons);
+
 /// What `choose` ranks an offer that fits by (RankedOffer::ranked_at): at least its all-in price.
 struct Fit;
 [[nodiscard]] UsdPerHour ranked_rate(const Fit& fit);
