@@ -11,6 +11,8 @@
 #include <shared_mutex>
 #include <vector>
 
+#include "model/secret_forms.hpp"
+
 namespace gf::log {
 namespace {
 
@@ -29,9 +31,7 @@ struct Redactions {
         texts.clear();
         for (const auto& [owner, values] : by_owner)
             for (const Forms& forms : values) texts.insert(texts.end(), forms.begin(), forms.end());
-        std::ranges::sort(texts, [](const std::string& a, const std::string& b) { return a.size() != b.size() ? a.size() > b.size() : a < b; });
-        const auto twice = std::ranges::unique(texts);
-        texts.erase(twice.begin(), twice.end());
+        sort_forms(texts);
     }
 };
 Redactions& redactions() {
@@ -39,50 +39,10 @@ Redactions& redactions() {
     return all;
 }
 
-std::string url_encoded(std::string_view text) {
-    static constexpr std::string_view digits = "0123456789ABCDEF";
-    std::string out;
-    for (const char c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-                           c == '.' || c == '_' || c == '~';
-        if (plain) {
-            out += c;
-        } else {
-            out += '%';
-            out += digits[byte >> 4U];
-            out += digits[byte & 15U];
-        }
-    }
-    return out;
-}
-
-/// The base64 of a secret inside a longer text depends on where it starts, modulo three; these are the parts that are
-/// the same whatever stands before and after.
-std::vector<std::string> base64_forms(std::string_view text) {
-    static constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    std::vector<std::string> forms;
-    for (std::size_t shift = 0; shift < 3; ++shift) {
-        const std::string bytes = std::string(shift, '\0') + std::string(text);
-        std::string out;
-        for (std::size_t i = 0; i + 3 <= bytes.size(); i += 3) {
-            const auto at = [&](std::size_t k) { return static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[i + k])); };
-            const auto group = at(0) << 16U | at(1) << 8U | at(2);
-            for (const unsigned bits : {18U, 12U, 6U, 0U}) out += digits[group >> bits & 63U];
-        }
-        const std::size_t foreign = shift == 0 ? 0 : shift + 1;  // characters that mix in bits of what stands before
-        if (out.size() >= foreign + 8) forms.push_back(out.substr(foreign));
-    }
-    return forms;
-}
-
 std::string redacted(std::string text) {
     auto& all = redactions();
     const std::shared_lock lock(all.mutex);
-    for (const auto& secret : all.texts) {
-        for (auto at = text.find(secret); at != std::string::npos; at = text.find(secret, at + 3))
-            text.replace(at, secret.size(), "***");
-    }
+    mask_forms(text, all.texts);
     return text;
 }
 
@@ -157,11 +117,7 @@ void redact(std::string_view owner, const Secret& secret) {
         std::rotate(known, known + 1, values.end());
         return;
     }
-    Forms forms{plain};
-    if (auto encoded = url_encoded(plain); encoded != plain) forms.push_back(std::move(encoded));
-    if (auto escaped = escaped_value(plain); escaped != plain) forms.push_back(std::move(escaped));
-    for (auto& form : base64_forms(plain)) forms.push_back(std::move(form));
-    values.push_back(std::move(forms));
+    values.push_back(secret_forms(plain));
     if (values.size() > kValuesKept) values.erase(values.begin());
     all.list_texts();
 }

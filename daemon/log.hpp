@@ -27,7 +27,7 @@ void set_level(Level level);
 [[nodiscard]] bool enabled(Level level);
 
 /// From now on `secret` never appears in a line. Secrets shorter than six bytes are ignored: they would blank out
-/// ordinary text. Its URL-encoded and base64 forms are hidden too. Of each `owner` ("secret/HF_TOKEN") the two values that were
+/// ordinary text. Its other forms (model/secret_forms.hpp) are hidden too. Of each `owner` ("secret/HF_TOKEN") the two values that were
 /// told last are hidden: so many may be in use at a time, and a token that changes every hour shall not fill the memory.
 void redact(std::string_view owner, const Secret& secret);
 /// The values of this owner are not secret any more.

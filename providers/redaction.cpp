@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <iterator>
+#include <vector>
 
-#include "providers/http_client.hpp"
+#include "model/secret_forms.hpp"
 
 namespace gf {
 namespace {
@@ -15,12 +17,6 @@ constexpr std::size_t kSecretMin = 4;
 
 char lower(char c) {
     return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-}
-
-void replace_all(std::string& text, std::string_view what) {
-    if (what.size() < kSecretMin) return;
-    for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + kMask.size()))
-        text.replace(at, what.size(), kMask);
 }
 
 std::size_t find_folded(std::string_view text, std::string_view word, std::size_t from) {
@@ -107,11 +103,11 @@ std::string shown(std::string_view text, std::span<const Secret> secrets, std::s
     // The bound on what is searched keeps a hostile megabyte cheap; four times the limit leaves room for what
     // masking removes, and a secret that straddles the bound is cut off with it by `plain` below.
     std::string out(text.substr(0, limit * 4 + 4096));
-    for (const auto& secret : secrets) {
-        replace_all(out, secret.reveal());
-        const auto encoded = url_encoded(secret.reveal());
-        if (encoded != secret.reveal()) replace_all(out, encoded);
-    }
+    std::vector<std::string> forms;
+    for (const auto& secret : secrets)
+        if (secret.reveal().size() >= kSecretMin) std::ranges::move(secret_forms(secret.reveal()), std::back_inserter(forms));
+    sort_forms(forms);
+    mask_forms(out, forms);
     constexpr std::array<std::string_view, 10> words{
         "api_key",  "apikey", "api-key", "access_token", "instance_api_key",
         "password", "secret", "bearer",  "token",        "jupyter_token"};

@@ -11,7 +11,7 @@ namespace gf {
 
 inline constexpr std::size_t kForeignTextMax = 400;  // characters kept of a foreign text
 
-/// `text` fit to be shown: every given secret (also percent-encoded), the values after `api_key=`, `token=`
+/// `text` fit to be shown: every given secret in all its forms (model/secret_forms.hpp), the values after `api_key=`, `token=`
 /// and the like, bearer credentials and the query string of any URL are replaced by ***; control characters
 /// and broken UTF-8 become spaces; cut at `limit` bytes.
 [[nodiscard]] std::string shown(std::string_view text, std::span<const Secret> secrets = {},
