@@ -114,7 +114,8 @@ struct Exited {                       // the command is over, its last checkpoin
     std::string reason;               // empty = by itself; "stopped" (ordered), "duration", "setup" (never started), "spec"
                                       // (never started, and would not on any machine: no such user, code that cannot be unpacked),
                                       // "unwritable", "output_failed", "dead_man", "notice" (machine is taken away),
-                                      // "keeper_lost" (a part of the agent was killed, and the job with it)
+                                      // "keeper_lost" (what kept the job was killed, its container was stopped from outside or
+                                      // does not end: the job went with it, and how says nothing of the program)
     std::string detail;
     std::int64_t log_bytes{0};
 };

@@ -15,7 +15,7 @@ enum class ErrorKind {
     not_found,   // no such thing; for a provider read this is never proof that a machine is gone (see port.hpp)
     conflict,    // the state does not allow it, or a stale number
     forbidden,   // the caller's role does not allow it
-    not_yet,     // a reserved feature
+    not_yet,     // a reserved feature, or one that is not to be had there now
     // From the store or the disk.
     busy,        // store locked: try again
     full,        // disk full

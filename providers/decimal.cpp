@@ -7,8 +7,9 @@ namespace gf {
 namespace {
 
 std::string_view trimmed(std::string_view s) {
-    while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
-    while (!s.empty() && (s.back() == ' ' || s.back() == '\t')) s.remove_suffix(1);
+    constexpr std::string_view blanks = " \t\r\n";
+    while (!s.empty() && blanks.contains(s.front())) s.remove_prefix(1);
+    while (!s.empty() && blanks.contains(s.back())) s.remove_suffix(1);
     return s;
 }
 
@@ -21,10 +22,34 @@ bool says_not_finite(std::string_view s) {
     return low == "nan" || low == "inf" || low == "infinity";
 }
 
-/// Digits, point and exponent only: then `parse_decimal_micros` said no because of the size.
+/// A sign, digits with at most one point, an exponent: then `parse_decimal_micros` said no because of the size.
 bool looks_like_a_number(std::string_view s) {
-    return !s.empty() && s.find_first_of("0123456789") != std::string_view::npos &&
-           s.find_first_not_of("0123456789.eE+-") == std::string_view::npos;
+    const auto digits = [&] {
+        std::size_t n = 0;
+        for (; !s.empty() && s.front() >= '0' && s.front() <= '9'; s.remove_prefix(1)) ++n;
+        return n;
+    };
+    const auto sign = [&] {
+        if (s.starts_with('+') || s.starts_with('-')) s.remove_prefix(1);
+    };
+    sign();
+    auto figures = digits();
+    if (s.starts_with('.')) {
+        s.remove_prefix(1);
+        figures += digits();
+    }
+    if (figures == 0) return false;
+    if (s.empty()) return true;
+    if (s.front() != 'e' && s.front() != 'E') return false;
+    s.remove_prefix(1);
+    sign();
+    return digits() > 0 && s.empty();
+}
+
+/// "-0.0" is no figure below zero.
+bool is_zero(std::string_view s) {
+    const auto mantissa = s.substr(0, s.find_first_of("eE"));
+    return mantissa.find_first_of("123456789") == std::string_view::npos;
 }
 
 PriceReading refused(std::string_view what, std::string_view why) {
@@ -38,7 +63,10 @@ PriceReading read_price_or_zero(const NumberText& text, std::string_view what) {
     const auto s = trimmed(*text);
     if (s.empty()) return refused(what, "empty");
     if (says_not_finite(s)) return refused(what, "not_finite");
-    if (s.front() == '-') return refused(what, looks_like_a_number(s) ? "negative" : "not_a_number");
+    if (s.front() == '-') {
+        if (!looks_like_a_number(s)) return refused(what, "not_a_number");
+        return is_zero(s) ? PriceReading{} : refused(what, "negative");
+    }
     if (const auto micros = parse_decimal_micros(s)) return {.micros = *micros, .reason = {}};
     // 1e309 is a well-formed number that no double holds: other readers see infinity.
     return refused(what, looks_like_a_number(s) ? "too_large" : "not_a_number");

@@ -2,7 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <cctype>
+
 namespace gf {
+namespace {
+
+constexpr auto kKeyTexts = std::to_array<std::string_view>({
+    "api key", "api-key", "api_key", "apikey", "api token", "user key", "auth_error", "bearer token", "access token",
+    "unauthorized", "unauthorised", "unauthenticated", "not authorized", "authentication", "credentials", "requires login",
+});
+
+}  // namespace
+
+bool blames_key(std::string_view text) {
+    const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
+    return std::ranges::any_of(kKeyTexts, [&](std::string_view words) {
+        return std::search(text.begin(), text.end(), words.begin(), words.end(), same) != text.end();
+    });
+}
 
 bool let_out(Pacer& pacer, std::string_view endpoint, Millis patience, SentAnswer& answer) {
     const auto turn = pacer.enter(endpoint, patience);

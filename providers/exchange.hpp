@@ -26,6 +26,16 @@ struct SentAnswer {
 /// Sends it and notes in `answer` how far it got; `text` only where no answer came. The pacer has not learnt from it yet.
 [[nodiscard]] HttpResponse sent(HttpClient& http, const HttpRequest& request, SentAnswer& answer);
 
+/// Statuses of a create in which a provider's words on the account's limits count: what is refused there was not made.
+[[nodiscard]] constexpr bool may_tell_quota(int status) {
+    return status == 400 || status == 402 || status == 403 || status == 409 || status == 422;
+}
+
+/// Whether a provider's own words blame the key. Wrong keys have been answered with 404, like things that are not there
+/// (Vast.ai: providers/vastai.md); taken for that, they would make machines look gone. To be asked of a 404 only: in
+/// other answers such words may speak of a registry or of ssh.
+[[nodiscard]] bool blames_key(std::string_view text);
+
 /// "Vultr, list instances: HTTP 500: …". `code` is the provider's own word for the error, if it has such words.
 [[nodiscard]] Error call_error(ErrorKind kind, std::string_view provider, std::string_view what, const SentAnswer& answer,
                                std::string_view code = {});

@@ -33,6 +33,7 @@ struct OfferDemands {
     std::optional<double> reliability_min{};
     std::optional<Millis> lease_min{};      // from now
     std::string cuda_min{};                 // "12.6"
+    bool unvetted{false};                   // hosts that nobody has vetted will do too, where there are such
     friend auto operator<=>(const OfferDemands&, const OfferDemands&) = default;
 };
 
@@ -58,7 +59,8 @@ struct OfferQuery {
     [[nodiscard]] bool covers(const Offer& o) const {
         const auto any = [](const auto& list, auto holds) { return list.empty() || std::ranges::any_of(list, holds); };
         return any(demands.gpus, [&](const auto& name) { return name == o.gpu.canonical; }) &&
-               any(demands.regions, [&](const auto& region) { return in_region(o.country, region); });
+               any(demands.regions, [&](const auto& region) { return in_region(o.country, region); }) &&
+               (demands.unvetted || o.verified.value_or(true));
     }
 };
 

@@ -9,6 +9,8 @@
 //   refused          clean refusal, the request itself is wrong: the job fails with this message, no retry.
 //   auth, no_money, quota, api_retired
 //                    clean refusal: nothing was made. No further launches on this provider for a while; alert.
+//   not_yet          of a create with a registry login: clean refusal, the provider does not take the login now, whatever
+//                    the job. No further launches of private images there for a while; all others go on.
 //   rate_limited     for reads: try again after `retry_after`. A create never returns it (DESIGN 6.1): see below.
 //   unavailable, malformed
 //                    for reads: the answer is "unknown"; nothing changes.
@@ -23,6 +25,7 @@
 #include <vector>
 
 #include "model/enum_text.hpp"
+#include "model/market.hpp"
 #include "model/offer.hpp"
 #include "model/result.hpp"
 #include "model/secret.hpp"
@@ -65,6 +68,7 @@ struct OfferList {
     std::vector<RejectedOffer> rejected;     // offers with an unusable price, memory, … and why
     std::vector<Drift> drift{};
     std::vector<PriceRead> reads{};          // empty = everything was read when the call began
+    std::vector<MarketReach> reaches{};      // empty = all that was asked for is in it
 };
 
 struct RegistryLogin {

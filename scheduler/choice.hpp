@@ -29,6 +29,8 @@ struct ChoiceWorld {
     /// Providers that must not get a launch now, with the reason ("auth", "no_money", "listing_not_trusted",
     /// …).
     std::map<std::string, std::string> paused_providers;
+    /// Providers that take no login for a private image now; other jobs go there.
+    std::set<std::string> no_logins;
     /// Offers in cool-down after a refusal: "provider/offer id" -> reason.
     std::map<std::string, std::string> cooled_offers;
     /// Hosts remembered as bad: "provider/host id" -> reason.

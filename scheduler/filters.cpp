@@ -319,6 +319,12 @@ Verdict secrets_host(const Fit& fit) {
                   [] { return "the job has secrets, and secrets_on is verified: the host is not vetted"; });
 }
 
+Verdict registry_login(const Fit& fit) {
+    const auto& provider = fit.offer.provider.get();
+    if (!fit.spec.image_auth || !fit.world.no_logins.contains(provider)) return std::nullopt;
+    return refuse(fit, "registry_logins_paused", [&] { return provider + " takes no login for a private image now"; });
+}
+
 Verdict inet_down(const Fit& fit) {
     return at_least(fit, "inet_down", fit.offer.inet_down_mbps, fit.spec.resources.inet_down_mbps,
                     [](double v) { return plain(v) + " Mbps"; });
@@ -417,6 +423,7 @@ constexpr auto kFilters = std::to_array<Filter>({provider_wanted,
                                                  region,
                                                  reliability,
                                                  secrets_host,
+                                                 registry_login,
                                                  inet_down,
                                                  lease,
                                                  in_stock,

@@ -166,6 +166,7 @@ void Step::on(const LaunchEnded& e, const StoredRows&) {
         case ErrorKind::api_retired:
         case ErrorKind::refused:
         case ErrorKind::invalid:
+        case ErrorKind::not_yet:
         case ErrorKind::unavailable:  // it never left this machine (providers/port.hpp)
             break;
         default:
@@ -184,6 +185,8 @@ void Step::on(const LaunchEnded& e, const StoredRows&) {
         from->launches_unsent += 1;
         Instant& until = from->pauses["unavailable"];
         until = std::max(until, now_ + std::max(backoff(from->launches_unsent), error.retry_after.value_or(Millis{0})));
+    } else if (error.kind == ErrorKind::not_yet && from) {
+        pause(*from, kLoginsPause, error.message);
     } else if (error.kind != ErrorKind::refused && error.kind != ErrorKind::invalid && from) {
         pause(*from, text(error.kind), error.message);
     }
@@ -358,7 +361,8 @@ void Step::pause(LiveProvider& from, std::string_view reason, std::string_view d
     Instant& until = from.pauses[std::string(reason)];
     until = std::max(until, now_ + w_.settings.cooldown);
     alert("provider_degraded", "warning", "provider/" + from.name.get() + "/" + std::string(reason),
-          from.name.get() + " takes no launches for now (" + std::string(reason) + "): " + std::string(detail), nullptr,
+          from.name.get() + (reason == kLoginsPause ? " takes no private images for now: "
+                                                    : " takes no launches for now (" + std::string(reason) + "): ") + std::string(detail), nullptr,
           from.name);
 }
 

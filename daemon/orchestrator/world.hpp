@@ -86,6 +86,8 @@ struct UnjudgedLoss {
     return disk_rate(row.offer, (row.disk.count + kGB - 1) / kGB);
 }
 
+inline const std::string kLoginsPause = "registry_logins";
+
 struct LiveProvider {
     ProviderName name;
     Capabilities capabilities;
@@ -117,7 +119,8 @@ struct LiveProvider {
     Breaker breaker;                           // creates that came to nothing, in a row
     std::optional<Instant> empty_since;        // no machine of ours there since
     bool tidied{false};                        // since then
-    std::map<std::string, Instant> pauses;     // "auth", "no_money", "quota", "api_retired", "unavailable" -> no launches until
+    std::map<std::string, Instant> pauses;     // "auth", "no_money", "quota", "api_retired", "unavailable" -> no launches until;
+                                               // kLoginsPause -> none of private images until
     std::optional<Usd> balance;
     std::optional<Instant> balance_at;         // when that was asked for
     std::optional<Instant> balance_call;
@@ -129,8 +132,13 @@ struct LiveProvider {
     [[nodiscard]] std::string paused(Instant now) const {
         std::pair<Instant, std::string> longest{now, {}};
         for (const auto& [reason, until] : pauses)
-            if (until > longest.first) longest = {until, reason};
+            if (reason != kLoginsPause && until > longest.first) longest = {until, reason};
         return longest.second;
+    }
+    /// Its way to take a login for a private image is closed; nothing else is.
+    [[nodiscard]] bool logins_paused(Instant now) const {
+        const auto found = pauses.find(kLoginsPause);
+        return found != pauses.end() && found->second > now;
     }
 };
 

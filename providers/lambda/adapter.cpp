@@ -73,7 +73,7 @@ Result<OfferList> Adapter::offers(const OfferQuery& query) {
     if (auto drift = odd_prices(reply.value->types))
         out.drift.push_back(*std::move(drift));
     else
-        canary_.look(out);
+        market_canary_.look(out);
     return out;
 }
 
@@ -144,6 +144,7 @@ Result<Listing> Adapter::list() {
         // Rows may stay for a while after the end; a listing shows what is there.
         if (machine.presence != Presence::gone) listing.machines.push_back(std::move(machine));
     }
+    rate_canary_.look(listing);
     return listing;
 }
 
@@ -151,7 +152,9 @@ Result<ProviderMachine> Adapter::read(const ProviderMachineId& id) {
     const auto reply = client_.instance(id.get());
     if (reply.value) {
         proof_.note();
-        return machine_of(*reply.value, lookup_);
+        auto machine = machine_of(*reply.value, lookup_);
+        rate_canary_.look(machine);
+        return machine;
     }
     if (says_no_such_object(reply.answer)) {
         if (auto proved = prove_key(); !proved) return fail(std::move(proved).error());

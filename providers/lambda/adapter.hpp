@@ -54,7 +54,8 @@ class Adapter final : public Provider {
     GpuLookup lookup_;
     KeyProof proof_;
     ShapeWatch types_watch_{"the list of instance types"};
-    OfferCanary canary_;
+    OfferCanary market_canary_;
+    RateCanary rate_canary_{market_canary_};
     std::mutex keys_;  // guards what follows, and that nobody registers or removes a key at the same time
     std::string known_name_;  // of the key that the last launch used; empty = ask
     std::string known_text_;

@@ -88,10 +88,14 @@ Error error_with(ErrorKind kind, const Answer& a, std::string_view what) {
 
 /// What the account itself lacks, whatever was asked; by code, since messages may change.
 std::optional<ErrorKind> account_trouble(const Answer& a) {
+    // Whatever word stands beside a 401 of Lambda's own. A wrong key may also be answered like an instance that is not there.
+    if (a.status == 401 && !a.code.empty()) return ErrorKind::auth;
+    if (a.status == 404 && a.json && a.code != "global/object-does-not-exist" && blames_key(a.text)) return ErrorKind::auth;
     if (a.code == "global/invalid-api-key" || a.code == "global/account-inactive" ||
         a.code == "global/invalid-address" || a.code == "global/forbidden")
         return ErrorKind::auth;
-    if (a.code == "global/quota-exceeded") return ErrorKind::quota;
+    // Not of the layer below ("provider/…"), whose quota is not the account's.
+    if (a.code.ends_with("/quota-exceeded") && !a.code.starts_with("provider/")) return ErrorKind::quota;
     return std::nullopt;
 }
 
@@ -99,9 +103,12 @@ std::optional<ErrorKind> account_trouble(const Answer& a) {
 std::optional<ErrorKind> refusal_of(const Answer& a) {
     if (a.delivery != Delivery::answered) return std::nullopt;
     if (a.status == 410) return ErrorKind::api_retired;  // the route is gone: nobody there who could rent
-    if (a.status < 400 || a.status >= 500 || a.status == 408 || a.status == 429 || a.code.empty())
-        return std::nullopt;
-    if (const auto kind = account_trouble(a)) return kind;
+    if (const auto kind = account_trouble(a); kind && a.status >= 400 && a.status < 500 && a.status != 429) return kind;
+    if (a.status == 422 && a.json) return ErrorKind::refused;  // the request's own fault, by whatever word
+    // A success by status with an error in its body is Lambda's own word too, and no instance came with it.
+    const bool told = (a.status >= 400 && a.status < 500 && a.status != 408 && a.status != 429) ||
+                      (a.status == 200 && a.code == "instance-operations/launch/insufficient-capacity");
+    if (!told || a.code.empty()) return std::nullopt;
     if (a.code == "instance-operations/launch/insufficient-capacity") return ErrorKind::no_capacity;
     // A type, region, image or key that is not there: another candidate may be, and our own key is registered
     // anew.
@@ -349,7 +356,8 @@ Finding finding_of(const Answer& a, std::string_view what) {
         return failed(
             "api",
             "the address of the API could not be reached: look at the network and providers.lambda.api_url");
-    if (a.code == "global/invalid-api-key")
+    const bool other_trouble = a.code == "global/account-inactive" || a.code == "global/invalid-address" || a.code == "global/forbidden";
+    if (account_trouble(a) == ErrorKind::auth && !other_trouble)
         return failed(
             "key",
             "the key is mistyped, was deleted or has expired: make one in Lambda's console under API keys");

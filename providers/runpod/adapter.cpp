@@ -27,6 +27,11 @@ std::string whole_seconds(Instant t) {
     return rfc3339(t).substr(0, 19) + "Z";
 }
 
+/// What is missing of this part of the market says nothing.
+void not_read(OfferList& out, const std::string& cloud, int count, bool spot) {
+    out.reaches.push_back({.gpu_count = count, .spot = spot, .card = {}, .place = "cloud/" + cloud, .up_to = UsdPerHour{0}});
+}
+
 Finding finding(Finding::Level level, std::string what, std::string text) {
     return {.level = level, .what = std::move(what), .text = std::move(text)};
 }
@@ -64,6 +69,9 @@ Result<OfferList> Adapter::offers(const OfferQuery& query) {
                     return fail(std::move(added).error());
             if (query.spot && capabilities().spot && !closed) add_spot(cloud, count, out);
         }
+        if (closed)
+            for (const int count : counts)
+                for (const bool spot : {false, true}) not_read(out, cloud, count, spot);
     }
     market_canary_.look(out);
     for (auto& drift : catalog_shapes_.look(shapes)) out.drift.push_back(std::move(drift));
@@ -98,14 +106,14 @@ void Adapter::add_spot(const std::string& cloud, int count, OfferList& out) {
         const std::lock_guard lock(spot_mutex_);
         if (spot_pause_.holds(clock_.now())) {
             out.rejected.push_back({.id = id, .reason = "spot_paused"});
-            return;
+            return not_read(out, cloud, count, true);
         }
     }
     // The market that is on its way out never takes the other one along.
     const auto reply = client_.spot_types(cloud == "secure" ? "SECURE" : "COMMUNITY", count);
     if (!reply.value) {
         out.rejected.push_back({.id = id, .reason = "spot_not_readable"});
-        return;
+        return not_read(out, cloud, count, true);
     }
     for (const auto& gpu : *reply.value) {
         auto mapped = spot_offer_of(gpu, cloud, count, lookup_);
@@ -198,8 +206,9 @@ Result<ProviderMachine> Adapter::read(const ProviderMachineId& id) {
 Result<void> Adapter::destroy(const ProviderMachineId& id) {
     const auto answer = client_.terminate(id.get());
     if (answer.success()) proof_.note();
-    if (answer.status == 401) proof_.revoke();
-    return destroyed(answer);
+    auto asked = destroyed(answer);
+    if (!asked && asked.error().kind == ErrorKind::auth) proof_.revoke();
+    return asked;
 }
 
 Result<Usd> Adapter::balance() {

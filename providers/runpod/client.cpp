@@ -236,7 +236,8 @@ Client::Exchange Client::call(std::string_view endpoint, HttpRequest request,
     } else {
         auto words = words_of(*body, response.status);
         out.answer.shape = words.shape;
-        out.answer.text = shown(words.text, hidden);
+        const bool strange = words.shape == Shape::object && response.status >= 400;
+        out.answer.text = strange ? shown(response.body, hidden, 160) : shown(words.text, hidden);
         out.answer.code = shown(words.code, hidden, 64);
     }
     out.body = std::move(response.body);

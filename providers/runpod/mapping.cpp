@@ -93,6 +93,12 @@ Error error_with(ErrorKind kind, const Answer& answer, std::string_view what) {
     return call_error(kind, "RunPod", what, answer);
 }
 
+/// A wrong key may be answered like a pod that is not there.
+bool says_bad_key(const Answer& a) {
+    return a.delivery == Delivery::answered && a.status == 404 && a.shape != Shape::not_json && a.shape != Shape::none &&
+           blames_key(a.text);
+}
+
 bool says_no_capacity(const Answer& a) {
     return a.code == "SUPPLY_CONSTRAINT" || contains_any(a.text, kCapacityTexts);
 }
@@ -102,9 +108,10 @@ std::optional<ErrorKind> refusal_of(const Answer& a) {
     if (a.delivery != Delivery::answered) return std::nullopt;
     const bool json_error = a.shape == Shape::problem || a.shape == Shape::v1 || a.shape == Shape::graphql;
     if (a.status >= 400 && json_error && contains_any(a.text, kMoneyTexts)) return ErrorKind::no_money;
-    const bool may_be_quota = a.status == 200 ? a.shape == Shape::graphql : a.status == 400 || a.status == 403;
+    const bool may_be_quota = a.status == 200 ? a.shape == Shape::graphql : may_tell_quota(a.status);
     if (json_error && may_be_quota && contains_any(a.text, kQuotaTexts)) return ErrorKind::quota;
     if (a.status == 410) return ErrorKind::api_retired;  // the route is gone: nobody there who could rent
+    if (says_bad_key(a)) return ErrorKind::auth;
     // GraphQL reports failed executions with HTTP 200, some servers of it with 400; v2 has been seen to pass such a body on.
     if ((a.status == 200 || a.status == 400) && a.shape == Shape::graphql) {
         if (says_no_capacity(a)) return ErrorKind::no_capacity;
@@ -372,6 +379,7 @@ Error read_error(const Answer& a, std::string_view what) {
     if (a.paced) return error_with(a.held, a, what);
     if (a.delivery != Delivery::answered) return error_with(ErrorKind::unavailable, a, what);
     const bool own_voice = a.shape == Shape::problem || a.shape == Shape::v1 || a.shape == Shape::graphql;
+    if (says_bad_key(a)) return error_with(ErrorKind::auth, a, what);
     switch (a.status) {
         case 401:
             return error_with(own_voice ? ErrorKind::auth : ErrorKind::unavailable, a, what);
@@ -398,10 +406,13 @@ Error login_error(const Answer& a, std::string_view what, bool stores) {
     if (closed_to_account(a)) {
         error.kind = ErrorKind::refused;
         error.message += "; a private image needs a key with read and write for registries";
-    } else if (error.kind == ErrorKind::malformed) {
-        error.kind = stores && (a.status == 400 || a.status == 422) ? ErrorKind::refused : ErrorKind::unavailable;
+    } else if (error.kind == ErrorKind::malformed && stores && (a.status == 400 || a.status == 422)) {
+        error.kind = ErrorKind::refused;
     } else if (error.kind == ErrorKind::rate_limited) {
         error.kind = ErrorKind::unavailable;
+    } else if (a.delivery == Delivery::answered &&
+               (error.kind == ErrorKind::malformed || error.kind == ErrorKind::api_retired || error.kind == ErrorKind::unavailable)) {
+        error.kind = ErrorKind::not_yet;
     }
     return error;
 }
@@ -412,7 +423,7 @@ bool closed_to_account(const Answer& a) {
 
 bool says_no_such_pod(const Answer& a) {
     if (a.delivery != Delivery::answered) return false;
-    if (a.status == 404) return a.shape == Shape::problem;
+    if (a.status == 404) return a.shape == Shape::problem && !says_bad_key(a);
     return a.status == 200 && (a.shape == Shape::graphql || a.shape == Shape::v1) &&
            contains_folded(a.text, "not found");
 }
@@ -424,7 +435,7 @@ Result<void> destroyed(const Answer& a) {
     if (a.paced) return fail(error_with(ErrorKind::rate_limited, a, what));
     if (a.delivery == Delivery::not_sent) return fail(error_with(ErrorKind::unavailable, a, what));
     if (a.delivery == Delivery::answered) {
-        if (a.status == 401 && a.shape == Shape::problem) return fail(error_with(ErrorKind::auth, a, what));
+        if ((a.status == 401 && a.shape == Shape::problem) || says_bad_key(a)) return fail(error_with(ErrorKind::auth, a, what));
         if (a.status == 403 && a.shape == Shape::problem) return fail(error_with(ErrorKind::auth, a, what));
         if (a.status == 410) return fail(error_with(ErrorKind::api_retired, a, what));
         if (a.status == 429) return fail(error_with(ErrorKind::rate_limited, a, what));

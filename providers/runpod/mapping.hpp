@@ -72,7 +72,8 @@ struct SpotOutcome {
 
 /// The error of reading (`stores` = storing) a login for private images before a create: always a clean one, because no pod was
 /// asked for yet. Only RunPod's word on the login itself or on the key's scope is `refused`; a key without that scope still
-/// rents pods with public images, so it is never `auth`.
+/// rents pods with public images, so it is never `auth`. What is wrong with this call alone (it is retired, fails or answers
+/// something else) is `not_yet`, since pods with public images can be rented all the same.
 [[nodiscard]] Error login_error(const Answer& answer, std::string_view what, bool stores);
 
 /// Success of a destroy: done, or nothing there to destroy. A 404 counts only in v2's own voice.

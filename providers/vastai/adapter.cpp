@@ -17,6 +17,29 @@ constexpr int kSearchesMax = 12;
 constexpr int kRoundsMax =
     4;  // of a sweep: searches of one count and kind without GPU names, each leaving out the names seen so far
 
+/// How far the search went that brought `out.offers` from `first` on. One that was cut shows what costs less than its last row, by
+/// the total with a disk; the dearest disk in it stands for that of what is missing. The cards in it are left out of the
+/// searches that follow, so for them that was all; for the others the last search counts.
+void note_reach(OfferList& out, std::size_t first, int count, bool bid, std::int64_t disk_gb, bool cut) {
+    std::optional<UsdPerHour> up_to;
+    if (cut) up_to = UsdPerHour{0};
+    if (cut && first < out.offers.size()) {
+        std::int64_t disk_most = 0;
+        for (auto i = first; i < out.offers.size(); ++i)
+            disk_most = std::max(disk_most, disk_rate(out.offers[i], disk_gb).micros);
+        const Offer& last = out.offers.back();
+        up_to = UsdPerHour{std::max<std::int64_t>(0, (last.gpu_rate + disk_rate(last, disk_gb)).micros - disk_most)};
+    }
+    std::set<std::string> told;
+    std::erase_if(out.reaches, [&](const MarketReach& r) { return r.card.empty() && r.gpu_count == count && r.spot == bid; });
+    for (const MarketReach& r : out.reaches)
+        if (r.gpu_count == count && r.spot == bid) told.insert(r.card);
+    out.reaches.push_back({.gpu_count = count, .spot = bid, .card = {}, .place = {}, .up_to = up_to});
+    for (auto i = first; cut && i < out.offers.size(); ++i)
+        if (const auto& card = out.offers[i].gpu.canonical; !card.empty() && told.insert(card).second)
+            out.reaches.push_back({.gpu_count = count, .spot = bid, .card = card, .place = {}, .up_to = up_to});
+}
+
 }  // namespace
 
 Adapter::Adapter(std::string api_url, Secret key, HttpClient& http, Clock& clock, GpuLookup lookup,
@@ -65,16 +88,21 @@ Result<void> Adapter::search_all(const OfferQuery& query, const std::vector<std:
         // kind came.
         if (!read_noted) out.reads.push_back({.gpu_count = count, .spot = bid, .at = now});
         read_noted = true;
+        const auto first = out.offers.size();
         for (const auto& ask : *reply.value) {
             if (names_seen != nullptr && !ask.gpu_name.empty()) names_seen->insert(ask.gpu_name);
             if (ask.id && !taken.insert(*ask.id).second) continue;
             auto mapped = offer_of(ask, bid, request.disk_gb, count, now, lookup_);
-            if (auto* offer = std::get_if<Offer>(&mapped))
+            if (auto* offer = std::get_if<Offer>(&mapped); offer != nullptr && !request.unvetted && offer->verified == false)
+                out.rejected.push_back({.id = offer->id, .reason = "not_verified"});
+            else if (offer != nullptr)
                 out.offers.push_back(std::move(*offer));
             else
                 out.rejected.push_back(std::get<RejectedOffer>(std::move(mapped)));
         }
-        return reply.value->size();
+        const auto found = reply.value->size();
+        if (names_seen != nullptr) note_reach(out, first, count, bid, request.disk_gb, found >= kSearchRowsMax);
+        return found;
     };
 
     std::set<std::string> names_seen;

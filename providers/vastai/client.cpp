@@ -245,8 +245,7 @@ Client::Exchange Client::call(std::string_view endpoint, HttpRequest request, Mi
 Reply<std::vector<Ask>> Client::search(const SearchRequest& request) {
     // The page's defaults are the command line's, not the server's: a body without them also finds rented and
     // unverified machines.
-    json body{{"verified", {{"eq", true}}},
-              {"external", {{"eq", false}}},
+    json body{{"external", {{"eq", false}}},
               {"rentable", {{"eq", true}}},
               {"rented", {{"eq", false}}},
               {"num_gpus", {{"eq", request.num_gpus}}},
@@ -260,6 +259,7 @@ Reply<std::vector<Ask>> Client::search(const SearchRequest& request) {
     else if (!request.gpu_names_not.empty())
         body["gpu_name"] = {{"notin", request.gpu_names_not}};
     // At most 64 rows come back, so what does not fit must not take their places.
+    if (!request.unvetted) body["verified"] = {{"eq", true}};
     if (!request.countries.empty()) body["geolocation"] = {{"in", request.countries}};
     const auto at_least = [&](const char* field, const auto& figure) {
         if (figure) body[field] = {{"gte", *figure}};

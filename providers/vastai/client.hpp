@@ -49,6 +49,7 @@ struct SearchRequest {
     std::optional<double> inet_down{};
     std::optional<std::int64_t> duration_s{};
     std::optional<double> cuda{};
+    bool unvetted{false};  // hosts that are not verified too
 };
 
 struct Ask {

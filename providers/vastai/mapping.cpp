@@ -203,11 +203,12 @@ std::optional<ErrorKind> refusal_of(const Answer& a) {
     if (a.code == "spend_rate_limit") return ErrorKind::quota;
     if (says_bad_key(a)) return ErrorKind::auth;
     // Another offer of the same account would meet the same limit.
-    if ((a.status == 400 || a.status == 403) &&
+    if (may_tell_quota(a.status) &&
         (contains_folded(a.text, "quota") || contains_folded(a.text, "spend limit") ||
          contains_folded(a.text, "spending limit") || contains_folded(a.text, "spend_rate_limit")))
         return ErrorKind::quota;
     if (is_deprecated(a) || a.status == 410) return ErrorKind::api_retired;
+    if (a.status == 422) return ErrorKind::refused;  // the request's own fault, by whatever word
     if (a.status == 400) {
         if (a.code == "invalid_price")
             return ErrorKind::no_capacity;  // the floor moved: the next look at the market has a new one
@@ -279,6 +280,7 @@ SearchRequest search_request(const OfferQuery& query, int num_gpus, bool bid) {
     out.cpu_cores_effective = query.demands.cpus_min;
     out.reliability = query.demands.reliability_min;
     out.inet_down = query.demands.inet_down_min;
+    out.unvetted = query.demands.unvetted;
     if (query.demands.lease_min) out.duration_s = std::chrono::floor<Seconds>(*query.demands.lease_min).count();
     // 12.10 cannot be expressed as the number that the field is, so such a demand is left to the filters here.
     if (const auto dot = query.demands.cuda_min.find('.'); dot == std::string::npos || query.demands.cuda_min.size() == dot + 2)
@@ -301,7 +303,6 @@ std::variant<Offer, RejectedOffer> offer_of(const Ask& ask, bool bid, std::int64
     // Asked for in the query already; a server that ignores a filter must not get its rows through.
     if (ask.rentable == false || ask.rented == true) return rejected("not_rentable");
     if (ask.external == true) return rejected("brokered");
-    if (!ask.verification.empty() && ask.verification != "verified") return rejected("not_verified");
     if (ask.is_bid && *ask.is_bid != bid) return rejected("other_kind_of_renting");
     const auto memory = gpu_memory(ask.gpu_ram, ask.gpu_name, lookup);
     if (memory.unsettled) return rejected(std::string(kMemoryUnit));
@@ -480,7 +481,7 @@ bool says_bad_key(const Answer& a) {
         return a.status == 401 || a.status == 403 || a.status == 404 || a.status == 200;
     if (contains_folded(a.text, "invalid user key") || contains_folded(a.text, "does not match any user"))
         return true;
-    return a.status == 401;
+    return a.status == 401 || (a.status == 404 && (blames_key(a.code) || blames_key(a.text)));
 }
 
 bool says_no_such_instance(const Answer& a) {

@@ -67,7 +67,7 @@ Result<OfferList> Adapter::offers(const OfferQuery& query) {
         if (query.on_demand) out.reads.push_back({.gpu_count = count, .spot = false, .at = asked});
         if (query.spot) out.reads.push_back({.gpu_count = count, .spot = true, .at = asked});
     }
-    canary_.look(out);
+    market_canary_.look(out);
     return out;
 }
 
@@ -101,6 +101,9 @@ Result<std::vector<Adapter::RegionStock>> Adapter::read_stock(const OfferQuery& 
         if (reply.answer.paced || error.kind == ErrorKind::auth || error.kind == ErrorKind::rate_limited)
             return fail(std::move(error));
         out.rejected.push_back({.id = region.id, .reason = "stock_unreadable"});
+        for (const int count : query.gpu_counts)
+            for (const bool spot : {false, true})
+                out.reaches.push_back({.gpu_count = count, .spot = spot, .card = {}, .place = "data_center/" + region.id, .up_to = UsdPerHour{0}});
         lost = std::move(error);
     }
     if (lost) {
@@ -236,6 +239,7 @@ Result<Listing> Adapter::list() {
     learn_plans(*reply.value);
     Listing listing;
     for (const auto& instance : *reply.value) listing.machines.push_back(machine(instance));
+    rate_canary_.look(listing);
     return listing;
 }
 
@@ -244,7 +248,9 @@ Result<ProviderMachine> Adapter::read(const ProviderMachineId& id) {
     if (reply.value) {
         proof_.note();
         learn_plans({*reply.value});
-        return machine(*reply.value);
+        auto seen_now = machine(*reply.value);
+        rate_canary_.look(seen_now);
+        return seen_now;
     }
     if (!says_no_such_instance(reply.answer)) return fail(seen(read_error(reply.answer, "read instance")));
     if (auto proved = prove_key(); !proved) return fail(std::move(proved).error());

@@ -72,7 +72,8 @@ class Adapter final : public Provider {
     GpuLookup lookup_;
     KeyProof proof_;
     ShapeWatch plans_watch_{"the list of plans"};
-    OfferCanary canary_;
+    OfferCanary market_canary_;
+    RateCanary rate_canary_{market_canary_};
     std::mutex mutex_;  // guards what follows; never held during a call
     Catalogue plans_;
     std::optional<Instant> plans_at_;  // when they were last asked for, whatever came

@@ -68,9 +68,10 @@ Plan read_plan(const json& value, const std::string& path) {
     // An object by region; an empty one may be an empty array.
     if (const auto* costs = r.value("location_cost"); costs != nullptr && costs->is_object())
         for (const auto& item : costs->items()) {
+            // What is wrong with the price in one region is no matter of the others.
             FieldReader c(item.value(), path + ".location_cost." + item.key());
-            plan.location_price[item.key()] = read_price_fields(c);
-            if (c.problem()) plan.problem = *c.problem();
+            auto& here = plan.location_price[item.key()] = read_price_fields(c);
+            here.malformed = c.problem() || !(item.value().is_object() || item.value().is_null());
         }
     if (r.problem()) plan.problem = *r.problem();
     FieldReader l(value, path);

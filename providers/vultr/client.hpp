@@ -38,6 +38,7 @@ struct Price {
     NumberText hourly;
     NumberText monthly_preemptible;
     NumberText hourly_preemptible;
+    bool malformed{false};  // what stands there is not of the documented shape, so it has no price
 };
 
 struct Plan {

@@ -145,18 +145,24 @@ bool too_often(const Answer& a) {
     return a.delivery == Delivery::answered && (a.status == 429 || (a.status == 503 && a.flat));
 }
 
+/// A wrong key may be answered like an instance that is not there.
+bool says_bad_key(const Answer& a) {
+    return a.delivery == Delivery::answered && a.status == 404 && a.json && blames_key(a.text);
+}
+
 /// The kind of a clean refusal of a create; nothing if the answer is not on the white-list.
 std::optional<ErrorKind> refusal_of(const Answer& a) {
     if (a.delivery != Delivery::answered) return std::nullopt;
     if (a.status == 410) return ErrorKind::api_retired;  // the route is gone: nobody there who could rent
+    if (says_bad_key(a)) return ErrorKind::auth;
     if (!a.flat) return std::nullopt;                    // from here on only Vultr's own voice
+    if (may_tell_quota(a.status) && contains_any(a.text, kMoneyTexts)) return ErrorKind::no_money;
+    if (may_tell_quota(a.status) && contains_any(a.text, kQuotaTexts)) return ErrorKind::quota;
     switch (a.status) {
         case 401:
             return ErrorKind::auth;  // a wrong key, or an address that is not on the key's list
         case 400:
         case 403:
-            if (contains_any(a.text, kMoneyTexts)) return ErrorKind::no_money;
-            if (contains_any(a.text, kQuotaTexts)) return ErrorKind::quota;
             if (a.status == 403) return ErrorKind::auth;  // the sub-user lacks the right
             if (contains_any(a.text, kFieldTexts)) return ErrorKind::refused;
             return ErrorKind::no_capacity;  // no stock has no words of its own: whatever else it is, it is
@@ -301,8 +307,10 @@ PriceReading price_in(const Plan& plan, const std::string& region, bool preempti
         return preemptible ? hourly(p.hourly_preemptible, p.monthly_preemptible)
                            : hourly(p.hourly, p.monthly);
     };
-    if (const auto here = plan.location_price.find(region); here != plan.location_price.end())
+    if (const auto here = plan.location_price.find(region); here != plan.location_price.end()) {
+        if (here->second.malformed) return {.micros = 0, .reason = "malformed"};
         if (auto reading = of(here->second); reading.reason != "price_missing") return reading;
+    }
     return of(plan.price);
 }
 
@@ -430,6 +438,7 @@ Error read_error(const Answer& a, std::string_view what) {
     if (a.paced) return error_with(a.held, a, what);
     if (too_often(a)) return error_with(ErrorKind::rate_limited, a, what);
     if (a.delivery != Delivery::answered) return error_with(ErrorKind::unavailable, a, what);
+    if (says_bad_key(a)) return error_with(ErrorKind::auth, a, what);
     // 401 and 403 without Vultr's own words are somebody else's.
     if (a.status == 401 || a.status == 403)
         return error_with(a.flat ? ErrorKind::auth : ErrorKind::unavailable, a, what);
@@ -452,6 +461,7 @@ Error destroy_error(const Answer& a) {
     if (a.paced) return error_with(a.held, a, what);
     if (too_often(a)) return error_with(ErrorKind::rate_limited, a, what);
     if (a.delivery == Delivery::not_sent) return error_with(ErrorKind::unavailable, a, what);
+    if (says_bad_key(a)) return error_with(ErrorKind::auth, a, what);
     if (a.delivery == Delivery::answered && a.flat) {
         if (a.status == 401 || a.status == 403) return error_with(ErrorKind::auth, a, what);
         if (contains_folded(a.text, "locked")) {
@@ -468,7 +478,7 @@ Error destroy_error(const Answer& a) {
 }
 
 bool says_no_such_instance(const Answer& a) {
-    if (a.delivery != Delivery::answered || !a.flat) return false;
+    if (a.delivery != Delivery::answered || !a.flat || says_bad_key(a)) return false;
     if (a.status == 404) return true;
     return a.status == 400 &&
            (contains_folded(a.text, "invalid instance") || contains_folded(a.text, "invalid server") ||
@@ -530,7 +540,7 @@ Finding finding_of(const Answer& a, std::string_view what) {
             "key",
             "the key is good, but its list of addresses does not have the one that we come from: add it in "
             "Vultr's console under API, access control");
-    if (a.status == 401 && a.flat)
+    if ((a.status == 401 && a.flat) || says_bad_key(a))
         return failed("key",
                       "the key is mistyped or was replaced: copy it again from Vultr's console under API");
     if (a.status == 403 && a.flat)

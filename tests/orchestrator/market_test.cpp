@@ -166,6 +166,27 @@ TEST_CASE("what fits is seen behind any number of cheaper rows that do not") {
     CHECK(b.launched("eu"));
 }
 
+TEST_CASE("who takes hosts that nobody has vetted is asked for them, and nobody else gets one (I01)") {
+    for (const bool any : {false, true}) {
+        CAPTURE(any);
+        SearchBench b;
+        fill(b);
+        b.add("unvetted", "CARD-1", "US", 100'000);
+        b.rows.back().verified = false;
+        JobSpec spec;
+        spec.secrets_on_any = any;
+        if (any) b.submit(spec);
+        b.pass(Seconds{60});
+        // The other one comes when such hosts have been seen.
+        b.submit({});
+        b.pass(Seconds{120});
+        CHECK(b.launched("unvetted") == any);
+        REQUIRE(b.launches.size() == (any ? 2U : 1U));
+        CHECK(b.launches.back() == "d0");
+        CHECK(std::ranges::any_of(b.looks, [](const auto& look) { return look.demands.unvetted; }) == any);
+    }
+}
+
 TEST_CASE("jobs that want different things of a paced market have their looks in turn") {
     SearchBench b;
     fill(b);

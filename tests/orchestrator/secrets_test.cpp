@@ -202,5 +202,27 @@ TEST_CASE_FIXTURE(Secrets, "a registry login goes with the create call of a cont
     }
 }
 
+TEST_CASE_FIXTURE(Secrets, "where no registry login is taken only private images wait, and for the cool-down alone (A06)") {
+    CHECK(put("REGISTRY_TOKEN") == 201);
+    JobSpec spec = on_demand();
+    spec.image = "ghcr.io/example/private:1";
+    spec.image_auth = ImageAuthSpec{.username = "bot", .password_secret = "REGISTRY_TOKEN"};
+    JobId private_job;
+    launch_failed(first_launch(spec, &private_job), ErrorKind::not_yet, "registries: HTTP 410");
+    pass(Seconds{30});
+    CHECK(count<CallLaunch>() == 0);
+    CHECK(job(private_job).state == JobState::queued);
+    CHECK(store->reader().decision(private_job)->value().json.find("registry_logins_paused") != std::string::npos);
+    CHECK(alerts("provider_degraded") == 1);
+    CHECK(core->view(now).providers.front().health == "ok");
+    // The same offer is there for everybody else.
+    JobSpec open_image = on_demand();
+    open_image.image = "ghcr.io/example/public:1";
+    CHECK(first_launch(open_image).request.offer.id == "b");
+    pass(std::chrono::minutes{11});
+    REQUIRE(count<CallLaunch>() == 1);
+    CHECK(take<CallLaunch>().request.registry);
+}
+
 }  // namespace
 }  // namespace gf

@@ -26,7 +26,30 @@ TEST_CASE("B01: a price is read exactly or refused with a named reason") {
         {"null", 0, "price_missing"},
         {"0", 0, "price_zero"},
         {"0.0", 0, "price_zero"},
-        {"-0.0", 0, "price_negative"},
+        {"-0.0", 0, "price_zero"},
+        {"\"-0\"", 0, "price_zero"},
+        {"\"-0e5\"", 0, "price_zero"},
+        {"-0.00000049", 0, "price_negative"},
+        {"1e-9", 0, "price_zero"},
+        {"\"0.39\\n\"", 390'000, ""},
+        {"\"+0.39\"", 390'000, ""},
+        {"\".5\"", 500'000, ""},
+        {"\"5.\"", 5'000'000, ""},
+        {"\"1e\"", 0, "price_not_a_number"},
+        {"\"0.39.1\"", 0, "price_not_a_number"},
+        {"\"0-39\"", 0, "price_not_a_number"},
+        {"\"--1\"", 0, "price_not_a_number"},
+        {"\"-\"", 0, "price_not_a_number"},
+        {"\".\"", 0, "price_not_a_number"},
+        {"\"0.39 USD\"", 0, "price_not_a_number"},
+        {"\"$0.39\"", 0, "price_not_a_number"},
+        {"\"1,000.00\"", 0, "price_not_a_number"},
+        {"\"0 39\"", 0, "price_not_a_number"},
+        {"\"null\"", 0, "price_not_a_number"},
+        {"\"  \"", 0, "price_empty"},
+        {"true", 0, "price_missing"},
+        {"[0.39]", 0, "price_missing"},
+        {"{}", 0, "price_missing"},
         {"\"\"", 0, "price_empty"},
         {"-1", 0, "price_negative"},
         {"\"NaN\"", 0, "price_not_finite"},
@@ -49,6 +72,16 @@ TEST_CASE("B01: a price is read exactly or refused with a named reason") {
         CHECK(price.micros == row.micros);
         CHECK(reader.text("other") == "1e309 \" 5");
     }
+}
+
+TEST_CASE("B01: where nothing is a price of its own, a zero of either sign is one") {
+    for (const auto* zero : {"0", "0.0", "-0.0", "-0", "0e9", "-0.000e-3"}) {
+        CAPTURE(zero);
+        CHECK(read_price_or_zero(zero, "traffic_price").ok());
+        CHECK(read_price_or_zero(zero, "traffic_price").micros == 0);
+    }
+    CHECK(read_price_or_zero("-0.01", "disk_price").reason == "disk_price_negative");
+    CHECK(read_price_or_zero("0,01", "disk_price").reason == "disk_price_not_a_number");
 }
 
 TEST_CASE("one number beyond a double does not cost the whole document") {

@@ -231,6 +231,33 @@ TEST_CASE("Vast.ai: a search states all filters, in the server's spelling and wi
     CHECK(q["limit"] == 64);
 }
 
+TEST_CASE("Vast.ai: hosts that nobody has vetted are looked for, and offered, only to who takes them") {
+    VastBench b;
+    b.world.asks = json::array();
+    for (const auto& [id, word] :
+         std::vector<std::pair<int, json>>{{1, "verified"}, {2, "unverified"}, {3, "deverified"}, {4, nullptr}}) {
+        b.world.asks.push_back(gf::test::vast_ask(id, "RTX 4090", 0.37));
+        b.world.asks.back()["verification"] = word;
+    }
+    for (const bool unvetted : {false, true}) {
+        CAPTURE(unvetted);
+        const auto list = b.provider().offers({.gpu_counts = {1}, .spot = false, .demands = {.unvetted = unvetted}});
+        REQUIRE(list);
+        CHECK(json::parse(b.server.received().back().body).contains("verified") == !unvetted);
+        REQUIRE(find(*list, "on_demand/1") != nullptr);
+        CHECK(find(*list, "on_demand/1")->verified == true);
+        for (const auto* id : {"on_demand/2", "on_demand/3"}) {
+            CHECK((find(*list, id) != nullptr) == unvetted);
+            if (unvetted)
+                CHECK(find(*list, id)->verified == false);
+            else
+                CHECK(reason(*list, id) == "not_verified");
+        }
+        REQUIRE(find(*list, "on_demand/4") != nullptr);
+        CHECK(!find(*list, "on_demand/4")->verified);  // not told: the filters' matter
+    }
+}
+
 TEST_CASE("Vast.ai: the cap of 64 rows hides nothing that was asked for") {
     SUBCASE("by name: one search each when the common one is full") {
         VastBench b;

@@ -268,6 +268,11 @@ TEST_CASE("Vultr: prices, modes of sale, and what is no GPU plan") {
     put("elsewhere")["location_cost"] = {{"fra", {{"hourly_cost", 9.0}}}};
     put("here")["location_cost"] = {{"ewr", {{"hourly_cost", 2.5}}}};
     put("half")["location_cost"] = {{"ewr", {{"monthly_cost_preemptible", 1.0}}}};
+    put("scalar here")["location_cost"] = {{"ewr", 2.5}};
+    put("text here")["location_cost"] = {{"ewr", {{"hourly_cost", "0,39"}}}};
+    put("list here")["location_cost"] = {{"ewr", {{"hourly_cost", json::array({0.39})}}}};
+    put("nothing here")["location_cost"] = {{"ewr", nullptr}};
+    put("odd elsewhere")["location_cost"] = {{"fra", {{"hourly_cost", true}}}, {"atl", 9}};
     put("node")["type"] = "vdm";
     p.push_back({{"id", "vc2-1c-1gb"},
                  {"type", "vc2"},
@@ -304,6 +309,11 @@ TEST_CASE("Vultr: prices, modes of sale, and what is no GPU plan") {
     CHECK(rate("elsewhere") == 2'000'000);
     CHECK(rate("here") == 2'500'000);
     CHECK(rate("half") == 2'000'000);
+    CHECK(reason(*list, "vcg-a100-scalar here/ewr") == "malformed");
+    CHECK(reason(*list, "vcg-a100-text here/ewr") == "price_not_a_number");
+    CHECK(reason(*list, "vcg-a100-list here/ewr") == "malformed");
+    CHECK(rate("nothing here") == 2'000'000);
+    CHECK(rate("odd elsewhere") == 2'000'000);  // one region's price is no matter of the others
     CHECK(rate("node") == 2'000'000);
     CHECK(reason(*list, "vcg-a100-neither/ewr") == "not_for_sale");
     const auto* taken_back = find(*list, "vcg-a100-spot/ewr/preemptible");

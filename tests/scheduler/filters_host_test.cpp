@@ -137,6 +137,21 @@ TEST_CASE("host figures: enough, too little, and not told") {
              x.offer.verified = false;
          },
          ""},
+        {"a registry login where none is taken now",
+         [](Setting& x) {
+             x.job.image_auth = ImageAuthSpec{.username = "bot", .password_secret = "TOKEN"};
+             x.offer.verified = true;
+             x.world.no_logins = {x.offer.provider.get()};
+         },
+         "registry_logins_paused", "no login for a private image"},
+        {"a registry login, and another provider takes none",
+         [](Setting& x) {
+             x.job.image_auth = ImageAuthSpec{.username = "bot", .password_secret = "TOKEN"};
+             x.offer.verified = true;
+             x.world.no_logins = {"elsewhere"};
+         },
+         ""},
+        {"a public image where no login is taken", [](Setting& x) { x.world.no_logins = {x.offer.provider.get()}; }, ""},
         {"no secrets, any host", [](Setting& x) { x.offer.verified = false; }, ""},
         {"inet short",
          [](Setting& x) {

@@ -1,0 +1,106 @@
+// Field case A08 and its neighbours at each provider: a wrong key that is answered like a thing that is not there.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "cloud_bench.hpp"
+#include "providers/exchange.hpp"
+
+using namespace gf;
+using gf::test::LambdaBench;
+using gf::test::Received;
+using gf::test::RunpodBench;
+using gf::test::VastBench;
+using gf::test::VultrBench;
+using Sent = gf::test::Answer;
+
+namespace {
+
+Sent json_404(std::string body, std::string type = "application/json") {
+    return {.status = 404, .body = std::move(body), .content_type = std::move(type)};
+}
+
+/// Each call says that the key is the trouble, and no machine is taken for gone, not even beside a fresh proof.
+template <class Bench>
+void check_refused(const Sent& sent, const std::string& what) {
+    CAPTURE(what);
+    CAPTURE(sent.body);
+    Bench b;
+    const auto request = gf::test::launch_request(b.some_offer(), 1);
+    REQUIRE(b.provider().list());
+    b.script([&](const Received&) { return sent; });
+    const ProviderMachineId id{"12345"};
+    const auto seen = b.provider().read(id);
+    REQUIRE(!seen);
+    CHECK(seen.error().kind == ErrorKind::auth);
+    b.pass(Seconds{60});
+    const auto listing = b.provider().list();
+    REQUIRE(!listing);
+    CHECK(listing.error().kind == ErrorKind::auth);
+    b.pass(Seconds{60});
+    const auto destroyed = b.provider().destroy(id);
+    REQUIRE(!destroyed);
+    CHECK(destroyed.error().kind == ErrorKind::auth);
+    b.pass(Seconds{60});
+    const auto offers = b.provider().offers({.gpu_counts = {1}});
+    REQUIRE(!offers);
+    CHECK(offers.error().kind == ErrorKind::auth);
+    b.pass(Seconds{60});
+    const auto out = b.provider().launch(request);
+    CHECK(out.id.empty());
+    REQUIRE(out.error);
+    CHECK(out.error->kind == ErrorKind::auth);
+    b.pass(Seconds{60});
+    const auto findings = b.provider().check();
+    REQUIRE(!findings.empty());
+    CHECK(findings.front().level == Finding::Level::failed);
+    CHECK(findings.front().what == "key");
+}
+
+const std::string kWords[] = {"Invalid API key", "Unauthorized", "API token does not match any user",
+                              "Authentication failed: no such user key"};
+
+}  // namespace
+
+TEST_CASE("A08 RunPod: a 404 that blames the key is a refused key, whatever its shape") {
+    for (const auto& words : kWords) {
+        check_refused<RunpodBench>(
+            json_404(R"({"title":"Not Found","status":404,"detail":")" + words + "\"}", "application/problem+json"), "v2");
+        check_refused<RunpodBench>(json_404(R"({"error":")" + words + R"(","status":404})"), "v1");
+        check_refused<RunpodBench>(json_404(R"({"message":")" + words + "\"}"), "a shape of nobody's");
+    }
+}
+
+TEST_CASE("A08 Vast.ai: a 404 that blames the key is a refused key, with the documented code or without") {
+    for (const auto& words : kWords) {
+        check_refused<VastBench>(json_404(R"({"success":false,"msg":")" + words + "\"}"), "without a code");
+        check_refused<VastBench>(json_404(R"({"detail":")" + words + "\"}"), "another field");
+    }
+    check_refused<VastBench>(json_404(R"({"success":false,"error":"auth_error","msg":"Invalid user key"})"), "as documented");
+    check_refused<VastBench>(json_404(R"({"success":false,"error":"unauthorized"})"), "a code of tomorrow");
+}
+
+TEST_CASE("A08 Lambda: a 404 that blames the key is a refused key, and so is a 401 of any code") {
+    for (const auto& words : kWords) {
+        check_refused<LambdaBench>(json_404(R"({"error":{"code":"global/not-found","message":")" + words + "\"}}"), "a route's code");
+        check_refused<LambdaBench>(json_404(R"({"error":")" + words + "\"}"), "no envelope");
+    }
+    check_refused<LambdaBench>(gf::test::lambda_error(404, "global/invalid-api-key", "x"), "its own code");
+    check_refused<LambdaBench>(gf::test::lambda_error(401, "global/unauthenticated", "x"), "a code of tomorrow");
+}
+
+TEST_CASE("A08 Vultr: a 404 that blames the key is a refused key") {
+    for (const auto& words : kWords) {
+        check_refused<VultrBench>(gf::test::vultr_error(404, words), "its own voice");
+        check_refused<VultrBench>(json_404(R"({"error":")" + words + "\"}"), "without a status");
+    }
+}
+
+TEST_CASE("words of other things blame no key") {
+    for (const auto* text : {"", "pod not found", "resource not found", "Instance 12345 not found.", "invalid instance ID",
+                             "SSH key orch-3fa1 does not exist.", "Specified instance does not exist.",
+                             "error 404/3603: no_such_ask Instance type by id 1234567 is not available."}) {
+        CAPTURE(text);
+        CHECK(!blames_key(text));
+    }
+}
