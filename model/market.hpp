@@ -57,6 +57,16 @@ struct MarketSight {
     friend bool operator==(const MarketSight&, const MarketSight&) = default;
 };
 
+/// How far an answer of a provider went, for one GPU count and kind. Of two lines that fit a key the one with its place counts, then
+/// the one with its card.
+struct MarketReach {
+    int gpu_count{1};
+    bool spot{false};
+    std::string card{};                 // canonical name; empty = any
+    std::string place{};                // as in MarketKey; empty = any
+    std::optional<UsdPerHour> up_to{};  // what costs less was shown (all GPUs, without disk); absent = all was; 0 = nothing was
+};
+
 /// Without a look for longer than this a state is not carried on: the key is unknown from the last look on. Markets that are
 /// searched piece by piece are gone through in 40 minutes while nothing waits (daemon/orchestrator/market.cpp).
 inline constexpr Millis kMarketGap = std::chrono::hours{1};
