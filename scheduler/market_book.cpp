@@ -76,7 +76,9 @@ bool MarketBook::would_show(const MarketLook& look, const MarketKey& key, const 
     const MarketReach* reach = nullptr;
     for (const MarketReach& r : look.reaches) {
         if (r.gpu_count != key.gpu_count || r.spot != key.spot) continue;
-        if (r.card == key.card || (r.card.empty() && reach == nullptr)) reach = &r;
+        if ((!r.card.empty() && r.card != key.card) || (!r.place.empty() && r.place != key.place)) continue;
+        const auto narrow = [](const MarketReach& line) { return std::pair(!line.place.empty(), !line.card.empty()); };
+        if (reach == nullptr || narrow(r) > narrow(*reach)) reach = &r;
     }
     return reach == nullptr || !reach->up_to || (entry.price && *entry.price < *reach->up_to);
 }

@@ -21,14 +21,6 @@
 
 namespace gf {
 
-/// How far an answer went, for one GPU count and kind.
-struct MarketReach {
-    int gpu_count{1};
-    bool spot{false};
-    std::string card;                   // canonical name; empty = every card that has no line of its own
-    std::optional<UsdPerHour> up_to{};  // what costs less was shown (all GPUs, without disk); absent = all was; 0 = nothing was
-};
-
 /// One answer of a provider and what it was asked for.
 struct MarketLook {
     ProviderName provider;

@@ -82,12 +82,14 @@ TEST_CASE("absence counts only in a look that would have shown the key") {
         {"of another region", [](MarketLook& l) { l.regions = {"US"}; }, false},
         {"its offer stood there unreadable", [](MarketLook& l) { l.unreadable = {"bid/71"}; }, false},
         {"another's did", [](MarketLook& l) { l.unreadable = {"bid/81"}; }, true},
-        {"cut beyond its price", [](MarketLook& l) { l.reaches = {{1, true, "", UsdPerHour{301}}}; }, true},
-        {"cut at its price", [](MarketLook& l) { l.reaches = {{1, true, "", UsdPerHour{300}}}; }, false},
-        {"not read at all", [](MarketLook& l) { l.reaches = {{1, true, "", UsdPerHour{0}}}; }, false},
-        {"the other kind was cut", [](MarketLook& l) { l.reaches = {{1, false, "", UsdPerHour{0}}}; }, true},
-        {"its card was cut, the rest is whole", [](MarketLook& l) { l.reaches = {{1, true, "", {}}, {1, true, "RTX 4090", UsdPerHour{10}}}; }, false},
-        {"its card is whole, the rest was cut", [](MarketLook& l) { l.reaches = {{1, true, "RTX 4090", {}}, {1, true, "", UsdPerHour{10}}}; }, true},
+        {"cut beyond its price", [](MarketLook& l) { l.reaches = {{1, true, "", "", UsdPerHour{301}}}; }, true},
+        {"cut at its price", [](MarketLook& l) { l.reaches = {{1, true, "", "", UsdPerHour{300}}}; }, false},
+        {"not read at all", [](MarketLook& l) { l.reaches = {{1, true, "", "", UsdPerHour{0}}}; }, false},
+        {"the other kind was cut", [](MarketLook& l) { l.reaches = {{1, false, "", "", UsdPerHour{0}}}; }, true},
+        {"its card was cut, the rest is whole", [](MarketLook& l) { l.reaches = {{1, true, "", "", {}}, {1, true, "RTX 4090", "", UsdPerHour{10}}}; }, false},
+        {"its card is whole, the rest was cut", [](MarketLook& l) { l.reaches = {{1, true, "RTX 4090", "", {}}, {1, true, "", "", UsdPerHour{10}}}; }, true},
+        {"its place was not read", [](MarketLook& l) { l.reaches = {{1, true, "RTX 4090", "", {}}, {1, true, "", "host/7", UsdPerHour{0}}}; }, false},
+        {"another place was not read", [](MarketLook& l) { l.reaches = {{1, true, "", "host/8", UsdPerHour{0}}}; }, true},
         {"of another provider", [](MarketLook& l) { l.provider = ProviderName{"runpod"}; }, false},
         {"older than what is known", [](MarketLook& l) { l.at = at(-1); }, false},
         {"read before what is known", [](MarketLook& l) { l.read_at[{1, true}] = at(-1); }, false},
@@ -206,7 +208,7 @@ TEST_CASE("a state lasts over a restart, a long one leaves a gap, and prices of 
     CHECK(told(restored(MarketState::up, 300).look(look_at(30, {}), {})) == Told{"7 down @30"});
     CHECK(told(restored(MarketState::up, 300).look(look_at(90, {ask("7", 300)}), {})) == Told{"7 unknown @0", "7 up 300 @90"});
     auto cut = look_at(30, {});
-    cut.reaches = {{1, true, "", UsdPerHour{250}}};
+    cut.reaches = {{1, true, "", "", UsdPerHour{250}}};
     CHECK(told(restored(MarketState::unknown, 300).look(cut, {})) == Told{});
     CHECK(told(restored(MarketState::unknown, 200).look(cut, {})) == Told{"7 down @30"});
 }
