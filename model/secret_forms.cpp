@@ -57,6 +57,15 @@ std::string escaped(std::string_view text, std::string_view control, bool slash)
     return out;
 }
 
+std::string hex(std::string_view text, std::string_view digits) {
+    std::string out;
+    for (const char c : text) {
+        out += digits[static_cast<unsigned char>(c) >> 4U];
+        out += digits[static_cast<unsigned char>(c) & 15U];
+    }
+    return out;
+}
+
 /// The base64 of a text inside a longer one depends on where it starts, modulo three; these are the parts that are the same
 /// whatever stands before and after.
 void add_base64(std::string_view text, std::string_view last_two, std::vector<std::string>& forms) {
@@ -92,6 +101,7 @@ std::vector<std::string> secret_forms(std::string_view plain) {
         for (const std::string_view space : {"%20", "+"}) forms.push_back(percent_encoded(plain, digits, space));
     forms.push_back(escaped(plain, "\\x", false));
     for (const bool slash : {false, true}) forms.push_back(escaped(plain, "\\u00", slash));
+    for (const std::string_view digits : {"0123456789ABCDEF", "0123456789abcdef"}) forms.push_back(hex(plain, digits));
     add_base64(plain, "+/", forms);
     add_base64(plain, "-_", forms);
     std::vector<std::string> out;

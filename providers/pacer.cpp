@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 
@@ -54,7 +55,7 @@ std::string folded(std::string_view text) {
 /// Reads "4.5" at the start of `text` as milliseconds of seconds.
 std::optional<Millis> seconds_at(std::string_view text) {
     std::size_t at = 0;
-    while (at < text.size() && (text[at] == ' ' || text[at] == '=' || text[at] == ':')) ++at;
+    while (at < text.size() && (text[at] == ' ' || text[at] == '=' || text[at] == ':' || text[at] == '"')) ++at;
     std::int64_t whole = 0;
     const auto* begin = text.data() + at;
     const auto [end, error] = std::from_chars(begin, text.data() + text.size(), whole);
@@ -67,6 +68,20 @@ std::optional<Millis> seconds_at(std::string_view text) {
             millis += (*p - '0') * unit;
     }
     return std::min(Millis{millis}, kHintMax);
+}
+
+/// "Mon, 30 Nov 2026 10:00:00 GMT", the one form of RFC 9110 that is still written.
+std::optional<Instant> http_date(std::string_view text) {
+    constexpr auto months = std::to_array<std::string_view>(
+        {"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"});
+    const auto comma = text.find(", ");
+    if (comma != 3) return std::nullopt;
+    text.remove_prefix(comma + 2);
+    if (text.size() != 24 || text[2] != ' ' || text[6] != ' ' || text[11] != ' ' || !text.ends_with(" GMT")) return std::nullopt;
+    const auto month = std::ranges::find(months, text.substr(3, 3));
+    if (month == months.end()) return std::nullopt;
+    return parse_rfc3339(fmt::format("{}-{:02}-{}T{}Z", text.substr(7, 4), month - months.begin() + 1, text.substr(0, 2),
+                                     text.substr(12, 8)));
 }
 
 /// "endpoint threshold=4.5" in a 429 text: the interval that this endpoint wants.
@@ -254,13 +269,16 @@ void Pacer::learn_windows(std::string_view header, std::string_view policy, Inst
 
 std::optional<Millis> retry_hint(const HttpResponse& response) {
     if (const auto header = response.header("retry-after")) {
-        // Only the form in seconds is documented anywhere; a date is not worth a parser and falls through to
-        // the text.
         if (header->find_first_not_of("0123456789") == std::string_view::npos)
             if (const auto wait = seconds_at(*header)) return wait;
+        // A date is one of the sender's clock, so it is held against what that clock said, never against ours.
+        const auto until = http_date(*header);
+        const auto date = until ? response.header("date") : std::nullopt;
+        const auto from = date ? http_date(*date) : std::nullopt;
+        if (from) return std::clamp(Millis{*until - *from}, Millis{0}, kHintMax);
     }
     const auto text = folded(response.body.substr(0, 4096));
-    for (const std::string_view phrase : {"try again in ", "retry in ", "retry after ", "again after "}) {
+    for (const std::string_view phrase : {"again in ", "retry in ", "retry after ", "again after ", "retry_after\"", "retryafter\"", "wait "}) {
         const auto at = text.find(phrase);
         if (at == std::string::npos) continue;
         const auto rest = std::string_view(text).substr(at + phrase.size());
@@ -268,7 +286,8 @@ std::optional<Millis> retry_hint(const HttpResponse& response) {
         if (!wait) continue;
         auto unit = rest.substr(std::min(rest.find_first_not_of("0123456789."), rest.size()));
         while (unit.starts_with(' ')) unit.remove_prefix(1);
-        return std::min(unit.starts_with("min") ? *wait * 60 : *wait, kHintMax);
+        if (unit.starts_with("ms") || unit.starts_with("milli")) return *wait / 1000;
+        return std::min(*wait * (unit.starts_with("min") ? 60 : unit.starts_with('h') ? 3600 : 1), kHintMax);
     }
     return std::nullopt;
 }

@@ -99,7 +99,8 @@ class Pacer {
     std::list<Waiter> waiters_;  // those asleep in `enter`
 };
 
-/// Seconds named by a `Retry-After` header, or by "try again in 60 s" in a text; nothing if neither is there.
+/// The wait that a `Retry-After` header names, in seconds or as a date beside the answer's own `Date`, or "try again in 60 s" or
+/// `"retry_after": 60` in a text; nothing if none is there.
 /// At most an hour.
 [[nodiscard]] std::optional<Millis> retry_hint(const HttpResponse& response);
 
