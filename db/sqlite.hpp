@@ -112,6 +112,22 @@ class Query {
     int column_{0};
 };
 
+inline constexpr char kBegin[] = "BEGIN";
+inline constexpr char kBeginWrite[] = "BEGIN IMMEDIATE";
+
+/// Runs `body` between BEGIN and COMMIT; whatever it throws leaves nothing behind.
+template <class Body>
+void in_transaction(Connection& db, const char* begin, Body body) {
+    try {
+        Query(db, begin).run();
+        body();
+        Query(db, "COMMIT").run();
+    } catch (const SqliteError&) {
+        db.roll_back();
+        throw;
+    }
+}
+
 /// Runs `body` and turns what it throws into the Error of a Result.
 template <class Body>
 auto guarded(Body body) -> Result<decltype(body())> {

@@ -80,22 +80,6 @@ struct Apply {
     void operator()(const PutMeta& c) const { put_meta(db, c); }
 };
 
-/// Runs `body` between BEGIN and COMMIT; whatever it throws leaves nothing behind.
-template <class Body>
-void in_transaction(Connection& db, const char* begin, Body body) {
-    try {
-        Query(db, begin).run();
-        body();
-        Query(db, "COMMIT").run();
-    } catch (const SqliteError&) {
-        db.roll_back();
-        throw;
-    }
-}
-
-constexpr char kBegin[] = "BEGIN";
-constexpr char kBeginWrite[] = "BEGIN IMMEDIATE";
-
 /// A row that the schema refuses is as bad as a guard that does not match.
 [[noreturn]] void refused_by_schema(const SqliteError& failure, std::size_t change, std::size_t changes) {
     broken_invariant("change " + std::to_string(change + 1) + " of " + std::to_string(changes) + " in a batch: " +
