@@ -12,6 +12,7 @@ namespace {
 constexpr auto kKeyTexts = std::to_array<std::string_view>({
     "api key", "api-key", "api_key", "apikey", "api token", "user key", "auth_error", "bearer token", "access token",
     "unauthorized", "unauthorised", "unauthenticated", "not authorized", "authentication", "credentials", "requires login",
+    "please log in", "session expired",
 });
 
 }  // namespace

@@ -54,6 +54,11 @@ MemoryReading memory_of(std::optional<double> memory_gb, const std::string& gpu_
     return memory_gb ? read_gpu_memory(*memory_gb, kGiB, "runpod", gpu_id, lookup) : MemoryReading{};
 }
 
+/// "… MIG 1g.24gb": a part of a card goes by the card's name, and only its memory tells it from the whole.
+bool is_slice(std::string_view gpu_id) {
+    return contains_folded(gpu_id, " MIG ");
+}
+
 int stock_of(std::string_view any_case) {
     const auto availability = upper(any_case);  // GraphQL: "Medium"
     if (availability == "NONE") return 0;
@@ -184,6 +189,7 @@ std::optional<std::variant<Offer, RejectedOffer>> offer_of(const GpuType& gpu, s
     if (price.micros > kMicrosPerHourMax / count) return RejectedOffer{.id = id, .reason = "price_too_large"};
     const auto memory = memory_of(gpu.memory_gb, gpu.id, lookup);
     if (memory.unsettled) return RejectedOffer{.id = id, .reason = std::string(kMemoryUnit)};
+    if (is_slice(gpu.id) && !memory.memory) return RejectedOffer{.id = id, .reason = "memory_missing"};
 
     Offer offer;
     offer.provider = ProviderName{"runpod"};
@@ -221,6 +227,7 @@ std::optional<std::variant<Offer, RejectedOffer>> spot_offer_of(const SpotType& 
     if (floor.micros > kMicrosPerHourMax / count / 2) return rejected("price_too_large");
     const auto memory = memory_of(gpu.memory_gb, gpu.id, lookup);
     if (memory.unsettled) return rejected(std::string(kMemoryUnit));
+    if (is_slice(gpu.id) && !memory.memory) return rejected("memory_missing");
     // Whole $0.0001, because a bid is sent per GPU.
     const auto bid = (floor.micros + (floor.micros * kBidMarginPercent + 99) / 100 + 99) / 100 * 100;
 
@@ -252,6 +259,8 @@ CreateRequest create_request(const LaunchRequest& request, const OfferId& offer,
     out.disk_gb = std::max<std::int64_t>(request.disk_gb, 1);  // always sent: leaving it out was refused once
     out.env = request.env;
     out.env["GPUFERRY_MACHINE"] = request.tag.get();  // second witness: names can be changed in the console
+    // An image may name another user; the agent starts as root and drops to the job's (providers/runpod.md, quirk 20).
+    out.env["RUNPOD_POD_USER"] = "0";
     auto script = request.start_script;
     if (request.ssh) {
         // The account's keys are left alone: the pod's own PUBLIC_KEY wins over them.

@@ -178,7 +178,8 @@ TEST_CASE("RunPod: the create says exactly what was meant") {
     CHECK(body["disk"] == 60);
     CHECK(body["env"]["GPUFERRY_MACHINE"] == request.tag.get());
     CHECK(body["env"]["GPUFERRY_ENROL"] == gf::test::kEnrol);
-    CHECK(body["env"].size() == 4);
+    CHECK(body["env"]["RUNPOD_POD_USER"] == "0");  // an image's own user cannot write where the agent works
+    CHECK(body["env"].size() == 5);
     const auto args = json::parse(body["args"].get<std::string>());
     CHECK(args == json{{"entrypoint", {"/bin/sh", "-c"}}, {"cmd", {request.start_script}}});
     CHECK(!body.contains("interruptible"));
@@ -294,6 +295,12 @@ TEST_CASE("RunPod: the catalog becomes offers, and what cannot be one says why")
     gpus.back()["maxCount"]["secure"] = 1;
     gpus.push_back(runpod_gpu("NVIDIA", 0.3));
     gpus.back()["memory"] = 0;
+    for (const auto& [id, memory] : std::vector<std::pair<std::string, json>>{{"NVIDIA H100 80GB HBM3 MIG 1g.10gb", 10},
+                                                                              {"NVIDIA H100 80GB HBM3 MIG 2g.20gb", nullptr},
+                                                                              {"NVIDIA H100 80GB HBM3 mig 3g.40gb", 0}}) {
+        gpus.push_back(runpod_gpu(id, 0.3));
+        gpus.back()["memory"] = memory;
+    }
     b.script([&](const Received& r) {
         auto answer = b.world.answer(r);
         if (const auto at = answer.body.find("\"HUGE\""); at != std::string::npos)
@@ -333,6 +340,11 @@ TEST_CASE("RunPod: the catalog becomes offers, and what cannot be one says why")
     CHECK(reason(*list, "secure/nan/1") == "price_not_finite");
     CHECK(reason(*list, "secure/object/1") == "malformed");
     CHECK(find(*list, "secure/unknown/1") == nullptr);
+    // A slice has its card's name in the table: without its memory it would pass for the whole card (C06).
+    REQUIRE(find(*list, "secure/NVIDIA H100 80GB HBM3 MIG 1g.10gb/1") != nullptr);
+    CHECK(find(*list, "secure/NVIDIA H100 80GB HBM3 MIG 1g.10gb/1")->gpu.memory == Bytes{10 * kGiB});
+    CHECK(reason(*list, "secure/NVIDIA H100 80GB HBM3 MIG 2g.20gb/1") == "memory_missing");
+    CHECK(reason(*list, "secure/NVIDIA H100 80GB HBM3 mig 3g.40gb/1") == "memory_missing");
     CHECK(find(*list, "secure/community only/1") == nullptr);
     CHECK(reason(*list, "secure/no word/1") == "not_known_to_be_sold");
     REQUIRE(find(*list, "secure/sold out/1") != nullptr);

@@ -78,6 +78,8 @@ TEST_CASE("A08 Vast.ai: a 404 that blames the key is a refused key, with the doc
     }
     check_refused<VastBench>(json_404(R"({"success":false,"error":"auth_error","msg":"Invalid user key"})"), "as documented");
     check_refused<VastBench>(json_404(R"({"success":false,"error":"unauthorized"})"), "a code of tomorrow");
+    check_refused<VastBench>(json_404(R"({"success":false,"msg":"Session expired. Please log in again."})"),
+                             "an expired second factor, as the vendor's own client expects it");
 }
 
 TEST_CASE("A08 Lambda: a 404 that blames the key is a refused key, and so is a 401 of any code") {
