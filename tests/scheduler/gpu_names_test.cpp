@@ -58,6 +58,56 @@ TEST_CASE("the spellings of providers and drivers lead to one card, never to a n
     }
 }
 
+TEST_CASE("spellings that nobody documents are one card's by case, blanks and dashes alone, and nobody's else (C01, C06)") {
+    const Named table[] = {
+        {"vastai", "NVIDIA-GeForce-RTX-4090", 24564, "RTX-4090"},
+        {"vastai", "nvidia geforce rtx 4090", 24564, "RTX-4090"},
+        {"vastai", "NVIDIA  GeForce  RTX  4090", 24564, "RTX-4090"},
+        {"vastai", "RTX\t4090\n", 24564, "RTX-4090"},
+        {"vastai", "GeForce RTX 4090 24GB", 24564, ""},
+        {"vastai", "RTX 4090 (24 GB)", 24564, ""},
+        {"vastai", "2x RTX 4090", 24564, ""},
+        {"vastai", "RTX 4090 x2", 24564, ""},
+        {"vastai", "rtx 4090d", 24564, "RTX-4090-D"},
+        {"vastai", "RTX 4090 Ti", 24564, ""},
+        {"vastai", "RTX 4090 SUPER", 24564, ""},
+        {"vastai", "RTX 4090 Max-Q", 16376, ""},
+        {"vastai", "RTX 4090 Mobile", 16376, ""},
+        {"vastai", "RTX 4090\u200b", 24564, ""},
+        {"vastai", "\xd0\xa0TX 4090", 24564, ""},  // a Cyrillic letter that looks like P
+        {"vastai", "GTX 4090", 24564, ""},
+        {"vastai", "NVIDIA GeForce", 24564, ""},
+        {"vastai", "GeForce RTX", 24564, ""},
+        {"vastai", "GPU", 24564, ""},
+        {"vastai", "NVIDIA Graphics Device", 24564, ""},
+        {"vastai", "Quadro RTX 6000", 24576, "Quadro-RTX-6000"},
+        {"vastai", "A100-SXM4-80GB", 81920, "A100-SXM-80GB"},
+        {"vastai", "A100 SXM", 81920, "A100-SXM-80GB"},
+        {"vastai", "A100", std::nullopt, ""},  // 40 or 80: with a memory it is a documented alias
+        {"vastai", "A100X", 81920, "A100X-80GB"},
+        {"vastai", "A100X", 40960, ""},
+        {"vastai", "A100-8", 81920, ""},
+        {"vastai", "H1000", 81559, ""},
+        {"nvidia-smi", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", 9728, ""},
+        {"runpod", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", 10240, ""},
+        {"runpod", "NVIDIA H100 80GB HBM3 MIG 7g.80gb", 81559, ""},
+        {"vastai", "H100 SXM MIG 1g.10gb", 10240, ""},
+        {"nvidia-smi", "NVIDIA A100-SXM4-40GB MIG 3g.20gb", 19968, ""},
+        {"nvidia-smi", "GRID A100D-40C", 40960, ""},
+        {"vastai", "L4", 23034, "L4"},
+        {"vastai", "L40", 23034, ""},
+        {"vastai", "L4", 46068, ""},
+        {"vastai", "RTX 6000", 49140, ""},
+    };
+    for (const auto& row : table) {
+        CAPTURE(std::string(row.provider));
+        CAPTURE(std::string(row.name));
+        std::optional<Bytes> memory;
+        if (row.memory_mib) memory = mib(*row.memory_mib);
+        CHECK(gpu_names().canonical(row.provider, row.name, memory).value_or("") == row.canonical);
+    }
+}
+
 TEST_CASE("the reported memory tells the variants of one spelling apart") {
     const Named table[] = {
         {"vastai", "A100_PCIE", 40960, "A100-PCIe-40GB"},
