@@ -12,22 +12,66 @@
 namespace gf {
 namespace {
 
-constexpr std::size_t kShown = 20;
-
 struct Candidate {
     const Offer* offer{nullptr};
+    std::int64_t score{0};  // of those that fit, and of near misses what they would be ranked at
     UsdPerHour ranked_at;
     UsdPerHour all_in;
+    int handicap_percent{0};
+    double share{1};  // of each card
     bool local{false};
-    bool of_repute{false};  // something is remembered of its host
 };
 
-/// Cheapest first; the local machine before a cloud at the same price; then names, so that the order of the
+/// Lowest score first; the local machine before a cloud at the same score; then names, so that the order of the
 /// input does not matter.
 bool before(const Candidate& a, const Candidate& b) {
     const bool a_rented = !a.local, b_rented = !b.local;
-    return std::tie(a.ranked_at, a_rented, a.offer->provider, a.offer->id, a.offer->spot) <
-           std::tie(b.ranked_at, b_rented, b.offer->provider, b.offer->id, b.offer->spot);
+    return std::tie(a.score, a_rented, a.offer->provider, a.offer->id, a.offer->spot) <
+           std::tie(b.score, b_rented, b.offer->provider, b.offer->id, b.offer->spot);
+}
+
+std::int64_t times(std::int64_t value, std::int64_t by, std::int64_t over) {
+    return static_cast<std::int64_t>(std::min<__int128>(static_cast<__int128>(value) * by / over, INT64_MAX / 4));
+}
+
+/// Money to finish, for all offers of one decision.
+class Reckoning {
+ public:
+    Reckoning(const JobSpec& spec, const TaskRecord& task, const ChoiceWorld& world) : spec_(spec) {
+        if (world.expect.speeds != nullptr) estimator_.emplace(spec, task, world.expect, world.now);
+    }
+
+    [[nodiscard]] std::optional<Millis> run(const Fit& fit) const {
+        return estimator_ ? estimator_->run(fit.offer, card_share(fit)) : std::nullopt;
+    }
+    /// Cards of unknown speed are taken for the slowest among these.
+    void see(const std::vector<Candidate>& candidates) {
+        if (!estimator_) return;
+        for (const auto& c : candidates)
+            if (const auto speed = estimator_->speed(*c.offer, c.share); speed && (slowest_ <= 0 || *speed < slowest_)) slowest_ = *speed;
+    }
+    [[nodiscard]] std::optional<FinishCost> finish(const Candidate& c, bool explain) const {
+        if (!estimator_) return std::nullopt;
+        return estimator_->reckon(*c.offer, c.share, disk_rate(*c.offer, disk_gb(spec_)), slowest_, explain);
+    }
+    [[nodiscard]] std::int64_t score(const Candidate& c) const {
+        const auto cost = finish(c, false);
+        if (!cost) return c.ranked_at.micros;
+        if (cost->known) return times(cost->total.micros, 100 + c.handicap_percent, 100);
+        // As much dearer as an hour of the run is than the price per hour: by the steps of its bill and by its host.
+        return c.all_in.micros > 0 ? times(cost->per_unit.micros, c.ranked_at.micros, c.all_in.micros) : c.ranked_at.micros;
+    }
+
+ private:
+    const JobSpec& spec_;
+    std::optional<FinishEstimator> estimator_;
+    double slowest_{0};
+};
+
+SeenOffer seen(const Fit& fit, const std::string& reason) {
+    const auto& o = fit.offer;
+    return {.provider = o.provider, .id = o.id, .gpu = o.gpu.canonical.empty() ? o.gpu.provider_name : o.gpu.canonical,
+            .gpu_count = o.gpu_count, .spot = o.spot, .all_in = fit.all_in, .reason = reason};
 }
 
 /// The reason of the first filter that refuses, and how many do, counted up to two.
@@ -79,32 +123,60 @@ bool is_provider_reason(std::string_view reason) {
 Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Offer> offers,
                 const ChoiceWorld& world) {
     Decision decision;
+    Reckoning reckoning(spec, task, world);
+    Relaxations relaxations;
     std::vector<Candidate> fitting, near, of_bad_repute;
     std::set<std::string> sole_reasons;
     for (const auto& offer : offers) {
         ++decision.considered;
-        const Fit fit = make_fit(spec, task, offer, world);
+        Fit fit = make_fit(spec, task, offer, world);
+        fit.expected = reckoning.run(fit);
         auto refused = refused_by(fit);
-        const Candidate candidate{&offer, ranked_rate(fit), fit.all_in, fit.local, fit.standing.handicap_percent != 0};
+        const UsdPerHour rate = ranked_rate(fit);
+        const Candidate candidate{.offer = &offer, .score = rate.micros, .ranked_at = rate, .all_in = fit.all_in,
+                                  .handicap_percent = fit.standing.handicap_percent, .share = card_share(fit), .local = fit.local};
         if (refused.count == 0) fitting.push_back(candidate);
         if (refused.count == 1) {
             near.push_back(candidate);
+            relaxations.add(fit, refused.first);
             sole_reasons.insert(refused.first);
             if (refused.first == "host_reputation") of_bad_repute.push_back(candidate);
         }
         if (refused.count > 0) ++decision.refused[refused.first];
+        if (world.list_seen) decision.seen.push_back(seen(fit, refused.first));
     }
     // Where nothing but hosts of bad repute would do, a task that has waited long enough takes one after all.
     const bool waited = task.waiting_since != Instant{} && world.now - task.waiting_since >= kReputePatience;
     if (fitting.empty() && waited) fitting = std::move(of_bad_repute);
+    reckoning.see(fitting);
+    for (auto& c : fitting) c.score = reckoning.score(c);
     std::ranges::sort(fitting, before);
     std::ranges::sort(near, before);
-    fitting.resize(std::min(fitting.size(), kShown));
-    near.resize(std::min(near.size(), kShown));
+    if (world.list_seen) {
+        const auto place = [](const auto& o) { return std::tie(o.provider, o.id, o.spot); };
+        std::ranges::sort(decision.seen, [&](const auto& a, const auto& b) { return place(a) < place(b); });
+        for (const auto& c : fitting) {
+            const auto found = std::ranges::lower_bound(decision.seen, place(*c.offer), {}, place);
+            found->score = c.score;
+        }
+    }
+    fitting.resize(std::min(fitting.size(), world.shown));
+    near.resize(std::min(near.size(), world.shown));
     for (const auto& c : fitting)
         decision.ranked.push_back({*c.offer, c.all_in, price_lines(spec, *c.offer), c.ranked_at,
-                                   c.of_repute ? host_note(*c.offer, world) : std::string()});
-    for (const auto& c : near) decision.near_misses.push_back(explain(make_fit(spec, task, *c.offer, world)));
+                                   c.handicap_percent != 0 ? host_note(*c.offer, world) : std::string(), c.score,
+                                   reckoning.finish(c, true)});
+    for (const auto& c : near) {
+        Fit fit = make_fit(spec, task, *c.offer, world);
+        fit.expected = reckoning.run(fit);
+        decision.near_misses.push_back(explain(std::move(fit)));
+    }
+    for (const auto& [reason, count] : decision.refused) {
+        const auto key = spec_key(reason), config = config_key(reason);
+        if (!key.empty()) decision.sources.push_back({reason, std::string(key), false, line_of(spec, key)});
+        else if (!config.empty()) decision.sources.push_back({reason, std::string(config), true, 0});
+    }
+    decision.relaxations = relaxations.list(spec);
     if (decision.ranked.empty())
         decision.wait_reason = wait_reason(decision.considered, decision.refused, sole_reasons);
     else

@@ -1,6 +1,7 @@
-// Which offer a task gets, and why the others did not. Pure: a snapshot goes in, a decision with its reasons
-// comes out. This is the seam that finer choosing (catalogue, expected money to finish, spot policy) fills;
-// today's rule is the lowest all-in price per hour among the offers that pass every filter.
+// Which offer a task gets, and why the others did not. Pure: a snapshot goes in, a decision with its reasons comes out.
+// Among the offers that pass every filter the one with the least expected money to finish wins (finish_cost.hpp); where the amount
+// of work is not known, the lowest all-in price per unit of throughput; where not even the cards' speeds are given, the lowest
+// all-in price per hour.
 #pragma once
 #include <functional>
 #include <map>
@@ -14,7 +15,9 @@
 #include "model/job_spec.hpp"
 #include "model/offer.hpp"
 #include "model/records.hpp"
+#include "scheduler/finish_cost.hpp"
 #include "scheduler/gpu_names.hpp"
+#include "scheduler/relaxation.hpp"
 #include "scheduler/reputation.hpp"
 
 namespace gf {
@@ -50,6 +53,9 @@ struct ChoiceWorld {
     int machines{0};
     int machines_max{50};
     bool local_allowed{false};  // the job came over the unix socket
+    Expectations expect;        // without its `speeds`, offers are ranked by their price per hour
+    std::size_t shown{20};      // ranked offers and near misses that are kept, each
+    bool list_seen{false};      // fill in Decision::seen
 };
 
 /// One line of a price ("gpu", "disk"), so that the sum can be shown.
@@ -64,6 +70,10 @@ struct RankedOffer {
     std::vector<PriceLine> lines;
     UsdPerHour ranked_at;   // all_in, made dearer by steps of the bill and by what is remembered of the host
     std::string host_note;  // why, for people; empty = nothing is
+    /// What it is ordered by, the lowest first. With `finish`: micro-dollars until the job is done, or of an hour at the speed of one
+    /// V100, made dearer as `ranked_at` is. Without: `ranked_at`. Comparable within one decision only.
+    std::int64_t score{0};
+    std::optional<FinishCost> finish;  // absent without ChoiceWorld::expect.speeds
 };
 
 struct NearMiss {
@@ -73,23 +83,46 @@ struct NearMiss {
     std::string detail;  // "0.43 $/h is over max_price 0.40"
 };
 
+/// Where a refusal reason of a decision comes from.
+struct RefusalSource {
+    std::string reason;
+    std::string key;  // of the spec, or of the configuration
+    bool of_config{false};
+    int line{0};  // of the submitted spec; 0 = not written there
+};
+
+/// One offer that was looked at, in short.
+struct SeenOffer {
+    ProviderName provider;
+    std::string id;
+    std::string gpu;
+    int gpu_count{0};
+    bool spot{false};
+    UsdPerHour all_in;
+    std::string reason;     // the first filter that stopped it; empty = it fits
+    std::int64_t score{0};  // RankedOffer::score; 0 where it does not fit
+};
+
 struct Decision {
     std::optional<RankedOffer> chosen;
     std::vector<RankedOffer> ranked;     // best first, at most 20
     std::map<std::string, int> refused;  // reason -> offers; the first failing filter counts
     std::vector<NearMiss> near_misses;   // failed by exactly one filter, cheapest first, at most 20
     int considered{0};
+    std::vector<RefusalSource> sources;    // of the reasons in `refused` that are a line of the spec or the configuration
+    std::vector<Relaxation> relaxations;   // what one change of the spec would let in
+    std::vector<SeenOffer> seen;           // all of them, by provider and id; only with ChoiceWorld::list_seen
     /// When nothing is chosen: "no_offers" (none was shown), "no_provider" (every offer's provider is paused
     /// or out of reach), "quota", "balance", "cooling_down", "host_reputation", "max_price" (an offer failed this filter only),
     /// "no_offer_fits". The core's own: "secret_missing", when nothing was looked at for want of a secret.
     std::string wait_reason;
 };
 
-/// The filters and their reasons are in scheduler/filters.hpp. Filters and ranks by all-in price per hour,
-/// (where limits.duration is known, per hour of that run: its bill may grow in hours),
+/// The filters and their reasons are in scheduler/filters.hpp. Filters and ranks by the score (above; without known work the price
+/// per hour is, where limits.duration is known, that of an hour of that run: its bill may grow in hours),
 /// raised by the handicap of a host of bad repute (one that is out is taken only by a task that has waited
-/// kReputePatience with nothing else that fits); at equal price the local machine comes first, then provider and offer id order. `task.vram_above`, `task.ran`
-/// and the spec decide what fits. Deterministic, whatever the order of `offers`. Never blocks or throws.
+/// kReputePatience with nothing else that fits); at equal score the local machine comes first, then provider and offer id order.
+/// `task.vram_above`, `task.ran` and the spec decide what fits. Deterministic, whatever the order of `offers`. Never blocks or throws.
 [[nodiscard]] Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Offer> offers,
                               const ChoiceWorld& world);
 

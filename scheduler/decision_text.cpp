@@ -1,3 +1,4 @@
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "scheduler/choice.hpp"
@@ -20,6 +21,34 @@ Json offer_json(const Offer& offer, UsdPerHour all_in) {
     return out;
 }
 
+/// Three significant digits: what more there were would be noise, and would make every decision a new one.
+double shown(double v) {
+    if (!(v > 0)) return 0;
+    const double unit = std::pow(10, std::floor(std::log10(v)) - 2);
+    return std::round(v / unit) * unit;
+}
+
+Json finish_json(const FinishCost& cost) {
+    Json out{{"known", cost.known}};
+    if (cost.known) {
+        out["total"] = dollars(cost.total);
+        out["lines"] = Json::array();
+        for (const auto& line : cost.lines)
+            out["lines"].push_back({{"name", line.name}, {"amount", dollars(line.amount)}, {"note", line.note}});
+        out["run_seconds"] = std::chrono::ceil<Seconds>(cost.run).count();
+        out["held_seconds"] = std::chrono::ceil<Seconds>(cost.held).count();
+        out["units_per_hour"] = shown(cost.units_per_hour);
+        out["unit"] = text(cost.unit);
+    } else {
+        out["per_unit"] = dollars(cost.per_unit);
+    }
+    if (cost.speed > 0) out["speed"] = shown(cost.speed);
+    out["losses"] = shown(cost.losses);
+    if (cost.hopeless) out["hopeless"] = true;
+    out["from"] = {{"work", cost.work_from}, {"speed", cost.speed_from}, {"losses", cost.losses_from}, {"start", cost.start_from}};
+    return out;
+}
+
 Json ranked_json(const RankedOffer& ranked) {
     Json out = offer_json(ranked.offer, ranked.all_in);
     out["lines"] = Json::array();
@@ -27,6 +56,32 @@ Json ranked_json(const RankedOffer& ranked) {
         out["lines"].push_back({{"name", line.name}, {"rate", dollars(line.rate)}});
     if (ranked.ranked_at != ranked.all_in) out["ranked_at"] = dollars(ranked.ranked_at);
     if (!ranked.host_note.empty()) out["host"] = ranked.host_note;
+    if (ranked.finish) {
+        out["score"] = dollars(ranked.score);
+        out["finish"] = finish_json(*ranked.finish);
+    }
+    return out;
+}
+
+Json relaxation_json(const Relaxation& r) {
+    Json out{{"key", r.key}};
+    if (r.line > 0) out["line"] = r.line;
+    out["reason"] = r.reason;
+    out["set"] = r.set.empty() ? Json() : Json(r.set);  // null = leave the key out
+    out["admits"] = r.admits;
+    if (r.admits_all != r.admits) {
+        out["set_all"] = r.set_all.empty() ? Json() : Json(r.set_all);
+        out["admits_all"] = r.admits_all;
+    }
+    out["text"] = r.text;
+    return out;
+}
+
+Json seen_json(const SeenOffer& offer) {
+    Json out{{"provider", offer.provider.get()}, {"offer", offer.id},   {"gpu", offer.gpu},
+             {"gpus", offer.gpu_count},          {"spot", offer.spot}, {"rate", dollars(offer.all_in)}};
+    if (offer.reason.empty()) out["score"] = dollars(offer.score);
+    else out["reason"] = offer.reason;
     return out;
 }
 
@@ -45,7 +100,20 @@ std::string decision_json(const Decision& decision) {
         Json line = offer_json(miss.offer, miss.all_in);
         line["reason"] = miss.reason;
         line["detail"] = miss.detail;
+        if (const auto key = spec_key(miss.reason); !key.empty()) line["key"] = key;
         out["near_misses"].push_back(std::move(line));
+    }
+    out["sources"] = Json::object();
+    for (const auto& source : decision.sources) {
+        Json line{{source.of_config ? "config" : "key", source.key}};
+        if (source.line > 0) line["line"] = source.line;
+        out["sources"][source.reason] = std::move(line);
+    }
+    out["relaxations"] = Json::array();
+    for (const auto& r : decision.relaxations) out["relaxations"].push_back(relaxation_json(r));
+    if (!decision.seen.empty()) {
+        out["seen"] = Json::array();
+        for (const auto& offer : decision.seen) out["seen"].push_back(seen_json(offer));
     }
     // Provider texts are foreign bytes: whatever is not UTF-8 becomes a replacement character, never an
     // exception.

@@ -150,16 +150,6 @@ Verdict in_stock(const Fit& fit) {
     return refuse(fit, "out_of_stock", [] { return "the provider says that it has none now"; });
 }
 
-/// How much of a card is offered: 1 = a whole one. A slice tells its share, or has less memory than its card.
-double card_share(const Fit& fit) {
-    if (fit.offer.gpu_share < 1) return std::max(0.0, fit.offer.gpu_share);
-    const auto& memory = fit.offer.gpu.memory;
-    if (fit.card == nullptr || !memory || fit.card->class_gb <= 0) return 1;
-    const double of_class =
-        static_cast<double>(memory->count) / (fit.card->class_gb * static_cast<double>(kGiB));
-    return of_class < kWholeCard ? of_class : 1;
-}
-
 Verdict gpu_count(const Fit& fit) {
     const auto& r = fit.spec.resources;
     const int have = fit.offer.gpu_count;
@@ -333,7 +323,8 @@ Verdict inet_down(const Fit& fit) {
 Verdict lease(const Fit& fit) {
     if (!fit.offer.lease_end) return std::nullopt;
     const auto& duration = fit.spec.limits.duration;
-    const Millis left = duration ? std::max(Millis{0}, *duration - fit.task.ran) : kLeaseDefault;
+    const Millis left = duration ? std::max(Millis{0}, *duration - fit.task.ran)
+                                 : std::max(kLeaseDefault, fit.expected.value_or(Millis{0}));
     if (*fit.offer.lease_end >= fit.world.now + left + kLeaseMargin) return std::nullopt;
     return refuse(fit, "lease_ends_too_soon", [&] {
         return "the lease ends " + rfc3339(*fit.offer.lease_end) + ", needed are " + duration_text(left) +
@@ -471,7 +462,17 @@ Fit make_fit(const JobSpec& spec, const TaskRecord& task, const Offer& offer, co
                .all_in = offer.gpu_rate + disk_rate(offer, disk_gb(spec)),
                .standing = facts.standing,
                .local = facts.local,
-               .explain = false};
+               .explain = false,
+               .expected = {}};
+}
+
+double card_share(const Fit& fit) {
+    if (fit.offer.gpu_share < 1) return std::max(0.0, fit.offer.gpu_share);
+    const auto& memory = fit.offer.gpu.memory;
+    if (fit.card == nullptr || !memory || fit.card->class_gb <= 0) return 1;
+    const double of_class =
+        static_cast<double>(memory->count) / (fit.card->class_gb * static_cast<double>(kGiB));
+    return of_class < kWholeCard ? of_class : 1;
 }
 
 std::vector<PriceLine> price_lines(const JobSpec& spec, const Offer& offer) {

@@ -12,8 +12,8 @@
 // * Cards of other makers than nvidia are refused: the agent's look at the machine knows nvidia-smi only.
 // * A slice of a card goes only to a job that asks for one GPU by its memory and names no card. It has no NVLink, and of the
 //   bandwidth its share.
-// * A lease must reach past now + what is left of `limits.duration` (one hour if there is none) + 15 minutes
-//   for start, last checkpoint and destruction.
+// * A lease must reach past now + what is left of `limits.duration` (if there is none: the expected run, and one hour at least)
+//   + 15 minutes for start, last checkpoint and destruction.
 // * `cpu_only` takes machines without GPUs, and the local machine whatever it has. Rented machines with a GPU
 //   are refused: paying for a GPU that the job says it does not use would be a surprise.
 // * `gpus` is exact for rented machines (the rest would be paid for), a minimum for the local one.
@@ -47,6 +47,7 @@ struct Fit {
     Standing standing;  // what is remembered of the host
     bool local{false};
     bool explain{false};  // fill in Refusal::detail
+    std::optional<Millis> expected;  // run time on this offer, where it is known (scheduler/finish_cost.hpp)
 };
 
 struct Refusal {
@@ -78,6 +79,9 @@ struct OfferFacts {
                            const ChoiceWorld& world);
 [[nodiscard]] Fit make_fit(const JobSpec& spec, const TaskRecord& task, const Offer& offer,
                            const ChoiceWorld& world, const OfferFacts& facts);
+
+/// How much of each card is offered: 1 = a whole one. A slice tells its share, or has less memory than its card.
+[[nodiscard]] double card_share(const Fit& fit);
 
 /// The lines of an offer's price for this spec: "gpu", then "disk" where it costs something.
 [[nodiscard]] std::vector<PriceLine> price_lines(const JobSpec& spec, const Offer& offer);

@@ -54,7 +54,7 @@ double factor_of(const LossRecord& record, double prior_factor) {
 
 }  // namespace
 
-std::string market_key(const Offer& offer) {
+std::string loss_market_key(const Offer& offer) {
     const auto& gpu = offer.gpu.canonical.empty() ? offer.gpu.provider_name : offer.gpu.canonical;
     return offer.provider.get() + "/" + gpu + (offer.spot ? "/spot" : "/on_demand");
 }

@@ -18,7 +18,7 @@ namespace gf {
 
 /// One row per market and per host. Counts are in thousandths and as of `at`.
 struct LossRecord {
-    std::string key;           // `market_key` or `loss_host_key`
+    std::string key;           // `loss_market_key` or `loss_host_key`
     std::int64_t losses{0};    // seen
     std::int64_t expected{0};  // by the prior, over the same machine hours
     std::int64_t hours{0};     // machine hours, for people
@@ -31,7 +31,7 @@ inline constexpr double kLossPrior = 3;           // losses that the prior weigh
 inline constexpr double kOnDemandLossHours = 720;  // an assumption: one in 30 days
 
 /// "vastai/RTX-4090/spot", "lambda/A10/on_demand".
-[[nodiscard]] std::string market_key(const Offer& offer);
+[[nodiscard]] std::string loss_market_key(const Offer& offer);
 /// "vastai/host/31877"; empty where the provider does not tell hosts.
 [[nodiscard]] std::string loss_host_key(const Offer& offer);
 

@@ -133,10 +133,10 @@ TEST_CASE("own history moves the prior, by its hours and by its losses") {
     Offer offer = test::offer();
     offer.spot = true;
     offer.host_id = "31877";
-    CHECK(market_key(offer) == "vastai/RTX-4090/spot");
+    CHECK(loss_market_key(offer) == "vastai/RTX-4090/spot");
     CHECK(loss_host_key(offer) == "vastai/host/31877");
     const auto after = [&](int machines, Millis age, bool lost) {
-        LossRecord record{.key = market_key(offer), .at = test::kNow};
+        LossRecord record{.key = loss_market_key(offer), .at = test::kNow};
         for (int i = 0; i < machines; ++i) record = observed(std::move(record), true, Millis{0}, age, lost, test::kNow);
         return record;
     };
@@ -174,9 +174,9 @@ TEST_CASE("own history moves the prior, by its hours and by its losses") {
 
 TEST_CASE("markets are told apart by provider, card and way of renting") {
     Offer offer = test::offer();
-    CHECK(market_key(offer) == "vastai/RTX-4090/on_demand");
+    CHECK(loss_market_key(offer) == "vastai/RTX-4090/on_demand");
     CHECK(loss_host_key(offer).empty());
     offer.gpu.canonical.clear();
     offer.gpu.provider_name = "NVIDIA";
-    CHECK(market_key(offer) == "vastai/NVIDIA/on_demand");
+    CHECK(loss_market_key(offer) == "vastai/NVIDIA/on_demand");
 }

@@ -1,0 +1,237 @@
+#include "scheduler/finish_cost.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "scheduler/billing.hpp"
+
+namespace gf {
+namespace {
+
+constexpr double kNominalHours = 4;
+constexpr std::int64_t kMoneyMost = INT64_MAX / 64;  // so that the sum of the lines stays in range
+
+Millis ceil_hours(double hours) {
+    return Millis{static_cast<std::int64_t>(std::ceil(std::clamp(hours, 0.0, kHoursMost) * 3.6e6))};
+}
+double hours_of(Millis t) {
+    return static_cast<double>(t.count()) / 3.6e6;
+}
+
+Usd bounded(__int128 micros) {
+    return Usd{static_cast<std::int64_t>(std::clamp<__int128>(micros, 0, kMoneyMost))};
+}
+/// `cost`, bounded: a price that is beyond all sense times a thousand years stays a number.
+Usd money(UsdPerHour rate, Millis held) {
+    return bounded((static_cast<__int128>(rate.micros) * held.count() + 3'599'999) / 3'600'000);
+}
+/// So many GB (10^9 bytes) at a price, `thousandths` times, rounded up.
+Usd traffic(Bytes size, std::int64_t micros_per_gb, std::int64_t thousandths) {
+    if (size.count <= 0 || micros_per_gb <= 0) return Usd{0};
+    constexpr std::int64_t kSizeMost = 1'000'000 * kGB, kTimesMost = 1'000'000'000;
+    const __int128 whole = static_cast<__int128>(std::min(size.count, kSizeMost)) * std::min(micros_per_gb, 1'000'000 * 1'000'000L);
+    const __int128 per_time = (whole + kGB - 1) / kGB;
+    return bounded((per_time * std::clamp<std::int64_t>(thousandths, 0, kTimesMost) + 999) / 1000);
+}
+
+std::string figure(double v, const char* format = "%.3g") {
+    char out[48];
+    std::snprintf(out, sizeof out, format, v);
+    return out;
+}
+std::string hours_text(Millis t) {
+    return figure(hours_of(t), "%.2f") + " h";
+}
+std::string time_text(const StartTime& t) {
+    return figure(static_cast<double>(t.typical.count()) / 1000, "%.0f") + " s (" +
+           (t.seen > 0 ? "seen n=" + std::to_string(t.seen) : std::string("assumed")) + ")";
+}
+
+}  // namespace
+
+FinishEstimator::FinishEstimator(const JobSpec& spec, const TaskRecord& task, const Expectations& expect, Instant now)
+    : spec_(spec), task_(task), expect_(expect), now_(now), work_(work_of(spec.kind)) {
+    const auto& work = expect.work;
+    if (!expect.history || work.family.empty()) return;
+    const auto& history = *expect.history;
+    const auto seen = [&](WorkUnit unit) -> const std::vector<ThroughputRecord>* {
+        const auto found = history.speeds.find({work.family, unit});
+        if (found == history.speeds.end()) return nullptr;
+        const bool any = std::ranges::any_of(found->second, [&](const auto& r) { return !forgotten(r, now); });
+        return any ? &found->second : nullptr;
+    };
+    const auto family_total = [&](WorkUnit unit) -> std::optional<double> {
+        const auto found = history.families.find({work.family, unit});
+        if (found == history.families.end() || found->second.total <= 0) return std::nullopt;
+        return static_cast<double>(found->second.total) / 1000;
+    };
+    if (const auto* steps = seen(WorkUnit::step)) {
+        std::optional<double> total;
+        if (work.total && *work.total > 0) {
+            total = static_cast<double>(*work.total);
+            work_from_ = "total of this task's progress";
+        } else if ((total = family_total(WorkUnit::step))) {
+            work_from_ = "total of an earlier job of this family";
+        }
+        if (total) {
+            left_ = std::max(0.0, *total - static_cast<double>(std::max<std::int64_t>(0, work.step)));
+            unit_ = WorkUnit::step;
+            seen_ = steps;
+            return;
+        }
+    }
+    if (const auto* runs = seen(WorkUnit::run)) {
+        // Without steps nobody knows how far a checkpoint was: the time that it took is the best there is, and it is not kept.
+        left_ = 1;
+        unit_ = WorkUnit::run;
+        seen_ = runs;
+        work_from_ = "whole runs of this family";
+    }
+}
+
+FinishEstimator::Pace FinishEstimator::pace(const Offer& offer, double share) const {
+    const RunPlace place = place_of(offer, share);
+    const auto known = paces_.find(place);
+    if (known != paces_.end()) return known->second;
+    Pace out;
+    out.prior = spec_.resources.cpu_only ? std::optional(CardSpeed{1, false})
+                                         : expect_.speeds->machine(place.card, work_, std::max(1, place.gpus), share);
+    if (left_) {
+        out.learned = estimate_speed(*seen_, place, work_, *expect_.speeds, now_);
+        if (out.learned) out.units = out.learned->units_per_hour;
+    }
+    return paces_.emplace(place, out).first->second;
+}
+
+const LossRecord* FinishEstimator::losses(const std::string& key) const {
+    if (!expect_.history || key.empty()) return nullptr;
+    const auto found = expect_.history->losses.find(key);
+    return found == expect_.history->losses.end() ? nullptr : &found->second;
+}
+
+const StartRecord* FinishEstimator::starts(StartPhase phase, const Offer& offer) const {
+    if (!expect_.history) return nullptr;
+    const auto found = expect_.history->starts.find(start_key(phase, offer.provider.get(), spec_.image));
+    return found == expect_.history->starts.end() ? nullptr : &found->second;
+}
+
+double FinishEstimator::redone_hours() const {
+    if (!spec_.checkpoint.declared) return -1;
+    return hours_of(spec_.checkpoint.every.value_or(expect_.checkpoint_every)) / 2;
+}
+
+std::optional<double> FinishEstimator::speed(const Offer& offer, double share) const {
+    const Pace p = pace(offer, share);
+    if (left_) return p.units;
+    return p.prior ? std::optional(p.prior->relative) : std::nullopt;
+}
+
+std::optional<Millis> FinishEstimator::run(const Offer& offer, double share) const {
+    if (!left_) return std::nullopt;
+    const Pace p = pace(offer, share);
+    return p.units ? std::optional(ceil_hours(*left_ / *p.units)) : std::nullopt;
+}
+
+FinishCost FinishEstimator::reckon(const Offer& offer, double share, UsdPerHour disk, double slowest, bool explain) const {
+    const Pace p = pace(offer, share);
+    FinishCost out;
+    out.unit = unit_;
+    const bool local = offer.provider.get() == "local";
+    const UsdPerHour rate = offer.gpu_rate + disk;
+    const LossRecord* market = losses(loss_market_key(offer));
+    const LossRecord* host = losses(loss_host_key(offer));
+    const Hazard hazard = hazard_of(offer, market, host, now_);
+    const StartTime boot = local ? StartTime{} : boot_time(starts(StartPhase::boot, offer));
+    const StartTime image = image_time(starts(StartPhase::image, offer), !local && !spec_.image.empty());
+    // A later machine restores what this one saved, so its size counts even where there is nothing to restore yet.
+    const StartTime restore = restore_time(starts(StartPhase::restore, offer), expect_.work.checkpoint, offer.inet_down_mbps);
+    const bool boot_billed = !expect_.boot_unbilled.contains(offer.provider.get());
+    const Millis start = (boot_billed ? boot.typical : Millis{0}) + image.typical;
+    const double redone = redone_hours();
+    const bool resumes = task_.generation > 0;
+
+    if (p.prior) out.speed = p.prior->relative;
+    const double scale = left_ ? p.units.value_or(slowest) : (p.prior ? p.prior->relative : slowest);
+    const double pace_taken = scale > 0 ? scale : 1;
+    if (explain) {
+        out.work_from = work_from_.empty() ? "not known" : work_from_;
+        if (p.learned && p.learned->own > 0)
+            out.speed_from = "observed n=" + std::to_string(p.learned->own) +
+                             (p.learned->other > 0 ? ", and n=" + std::to_string(p.learned->other) + " elsewhere" : "");
+        else if (p.learned)
+            out.speed_from = "observed n=" + std::to_string(p.learned->other) + " elsewhere, by the cards' prior";
+        else if (!left_ && p.prior)
+            out.speed_from = p.prior->measured ? "prior, measured" : "prior, by rate and bandwidth";
+        else
+            out.speed_from = "not known: as the slowest that is";
+        out.losses_from = market == nullptr && host == nullptr
+                              ? std::string("prior")
+                              : "prior x " + figure(hazard.factor) + ", seen " + figure(hazard.losses_seen) + " in " +
+                                    figure(hazard.hours_seen) + " machine hours";
+        out.start_from = "boot " + time_text(boot) + (boot_billed ? "" : " not billed") + ", image " + time_text(image) +
+                         ", restore " + time_text(restore);
+    }
+
+    const double again = hours_of(start + restore.typical);
+    if (!left_) {
+        const auto& limit = spec_.limits.duration;
+        const double horizon = limit && *limit > task_.ran ? hours_of(*limit - task_.ran) : kNominalHours;
+        const Outlook o = outlook(hazard, horizon, 0, redone < 0 ? redone : redone + again);
+        out.losses = o.losses;
+        out.hopeless = o.hopeless;
+        const double per = static_cast<double>(rate.micros) * (o.held / horizon) / pace_taken;
+        out.per_unit = UsdPerHour{static_cast<std::int64_t>(std::ceil(std::clamp(per, 0.0, 9e15)))};
+        return out;
+    }
+
+    out.known = true;
+    out.units_per_hour = pace_taken;
+    const double work = std::min(*left_ / pace_taken, kHoursMost);
+    // A lost machine with checkpoints costs the next one's start and restore and half an interval. Without, it costs all.
+    const Outlook o = outlook(hazard, work, hours_of(start), redone < 0 ? redone : redone + hours_of(restore.typical));
+    out.losses = o.losses;
+    out.hopeless = o.hopeless;
+    out.run = ceil_hours(work);
+    const Millis restored = resumes ? restore.typical : Millis{0};
+    const Millis extra = ceil_hours(std::max(0.0, o.held - work - hours_of(start)));
+    out.held = out.run + start + restored + extra;
+
+    const auto machines = static_cast<std::int64_t>(std::ceil((1 + std::min(o.losses, 1e6)) * 1000));
+    const auto line = [&](const char* name, Usd amount, auto note) {
+        if (amount.micros == 0) return;
+        out.lines.push_back({name, amount, explain ? std::string(note()) : std::string()});
+        out.total += amount;
+    };
+    line("gpu", money(offer.gpu_rate, out.run),
+         [&] { return dollars(offer.gpu_rate) + " $/h for " + hours_text(out.run) + " of work"; });
+    line("disk", money(disk, out.run), [&] { return dollars(disk) + " $/h for the same time"; });
+    // Each machine downloads; all but the first restore, and the first too where it resumes.
+    const std::int64_t restores = machines - 1000 + (resumes ? 1000 : 0);
+    const Usd down = traffic(expect_.work.download, offer.traffic_down_micros_per_gb, machines) +
+                     traffic(expect_.work.checkpoint, offer.traffic_down_micros_per_gb, restores);
+    line("traffic_down", down, [&] { return dollars(offer.traffic_down_micros_per_gb) + " $/GB"; });
+    std::int64_t saves = 0;
+    if (spec_.checkpoint.declared) {
+        const Millis every = std::max<Millis>(Millis{1000}, spec_.checkpoint.every.value_or(expect_.checkpoint_every));
+        saves = std::min<std::int64_t>(1'000'000, out.run / every + 1);
+    }
+    const Usd up = traffic(expect_.work.upload, offer.traffic_up_micros_per_gb, 1000) +
+                   traffic(expect_.work.checkpoint, offer.traffic_up_micros_per_gb, saves * 1000);
+    line("traffic_up", up, [&] { return dollars(offer.traffic_up_micros_per_gb) + " $/GB"; });
+    line("start", money(rate, start), [&] { return hours_text(start) + " of boot and image pull"; });
+    line("restore", money(rate, restored), [&] { return hours_text(restored); });
+    line("interruption", money(rate, extra), [&] {
+        return figure(o.losses) + " losses expected, " + hours_text(extra) + " for them" + (o.hopeless ? ", or far more" : "");
+    });
+    // Each machine's bill is rounded; what a machine is held for is the mean of all.
+    const Millis each{static_cast<std::int64_t>(static_cast<__int128>(out.held.count()) * 1000 / machines)};
+    const Millis added = billed_time(offer, each) - each;
+    const Usd once = money(rate, added);
+    line("rounding", bounded((static_cast<__int128>(once.micros) * machines + 999) / 1000), [&] {
+        return "billed in steps of " + duration_text(offer.billing_step) + ", at least " + duration_text(offer.billing_minimum);
+    });
+    return out;
+}
+
+}  // namespace gf
