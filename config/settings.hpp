@@ -90,6 +90,13 @@ struct TimingSettings {
     friend bool operator==(const TimingSettings&, const TimingSettings&) = default;
 };
 
+/// The record of the market (docs/market-history.md).
+struct HistorySettings {
+    Millis keep{std::chrono::hours{90 * 24}};  // changes; after that days
+    Millis every{std::chrono::minutes{5}};     // looks at a market that nobody waits for; 0 = none for the record's sake
+    friend bool operator==(const HistorySettings&, const HistorySettings&) = default;
+};
+
 enum class OrphanPolicy : std::uint8_t { report, destroy, adopt };
 GF_ENUM_NAMES(OrphanPolicy, {{E::report, "report"}, {E::destroy, "destroy"}, {E::adopt, "adopt"}});
 
@@ -112,6 +119,7 @@ struct Settings {
     std::string tls_key;
     ProvidersSettings providers;
     TimingSettings timing;
+    HistorySettings history;
     Millis idle_machine{std::chrono::minutes{5}};  // a machine without work for longer is destroyed
     OrphanPolicy orphans{OrphanPolicy::report};
     std::string install_id{"auto"};      // "auto" = made at the first start; else 8 of [a-z0-9]

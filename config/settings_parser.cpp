@@ -18,6 +18,9 @@ constexpr std::size_t kSettingsBytesMax = 1 << 20;
 constexpr std::size_t kAllowedHostsMax = 64;
 constexpr Millis kShortest{10};
 constexpr Millis kLongest = std::chrono::hours{30 * 24};
+constexpr Millis kHistoryShortest = std::chrono::hours{24};
+constexpr Millis kHistoryLongest = std::chrono::hours{365 * 24};
+constexpr Millis kHistoryLooksMost = std::chrono::minutes{30};  // well below the gap after which nothing is known any more
 
 struct Draft {
     Settings settings;
@@ -250,6 +253,16 @@ constexpr auto kIdle = std::to_array<SettingField>({
          if (const auto v = w.duration(n, Millis{0}, kLongest)) d.settings.idle_machine = *v;
      }},
 });
+constexpr auto kHistory = std::to_array<SettingField>({
+    {"keep",
+     [](Walk& w, const Node& n, Draft& d) {
+         if (const auto v = w.duration(n, kHistoryShortest, kHistoryLongest)) d.settings.history.keep = *v;
+     }},
+    {"every",
+     [](Walk& w, const Node& n, Draft& d) {
+         if (const auto v = w.duration(n, Millis{0}, kHistoryLooksMost)) d.settings.history.every = *v;
+     }},
+});
 constexpr auto kQuotas = std::to_array<SettingField>({
     {"machines",
      [](Walk& w, const Node& n, Draft& d) {
@@ -371,6 +384,7 @@ constexpr auto kSettings = std::to_array<SettingField>({
     {"providers", [](Walk& w, const Node& n, Draft& d) { read_section<Draft>(w, n, kProviders, d); }},
     {"timing", [](Walk& w, const Node& n, Draft& d) { read_section<Draft>(w, n, kTiming, d); }},
     {"idle", [](Walk& w, const Node& n, Draft& d) { read_section<Draft>(w, n, kIdle, d); }},
+    {"history", [](Walk& w, const Node& n, Draft& d) { read_section<Draft>(w, n, kHistory, d); }},
     {"orphans", [](Walk& w, const Node& n, Draft& d) {
          if (const auto v = w.choice<OrphanPolicy>(n)) d.settings.orphans = *v;
      }},

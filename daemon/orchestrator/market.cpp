@@ -155,19 +155,40 @@ void Step::drive_provider(LiveProvider& p) {
     const bool sweep_due = p.capabilities.search_per_count && now_ >= p.offers_next + idle_pause;
     // Whether its answers are whole again is only seen by asking.
     const bool doubted = !p.offers_drift.empty() && now_ >= p.offers_next;
-    const bool offers_due = !p.offers_asked_once || (p.offers_wanted && now_ >= p.offers_next) || sweep_due || doubted;
+    // The record of the market (daemon/market) has to see each of them now and then, whatever the jobs ask for; but nothing comes
+    // between a job and the price that it is about to pay.
+    const bool record_due = w_.settings.market_every > Millis{0} && !p.capabilities.is_local && now_ >= p.market_next &&
+                            !(p.offers_wanted && p.offers_wanted->look == Look::rent);
+    // Where one answer serves both, the record waits a little for those who want one.
+    const bool record_alone =
+        record_due && (p.capabilities.search_per_count || !waits || now_ >= p.market_next + 2 * w_.settings.offers);
+    const bool offers_due = !p.offers_asked_once || (p.offers_wanted && now_ >= p.offers_next) || sweep_due || doubted ||
+                            (record_alone && now_ >= p.offers_next);
     if (offers_due && (!p.offers_call || now_ - *p.offers_call > kCallLost)) {
         // What queued jobs ask for is not known without reading them all; the common counts serve them.
         OfferQuery query{.gpu_counts = {kCommonCounts.begin(), kCommonCounts.end()}, .spot = p.capabilities.spot};
         if (p.capabilities.search_per_count && !p.offers_asked_once) query.gpu_counts = {1};
-        if (p.capabilities.search_per_count && p.offers_asked_once && !p.offers_wanted) {
+        const bool piece_due = p.capabilities.search_per_count && p.offers_asked_once && (!p.offers_wanted || record_due);
+        if (piece_due) {
             const std::size_t piece = p.offers_turn++ % pieces;
             query.gpu_counts = {kCommonCounts.at(piece % kCommonCounts.size())};
             query.on_demand = piece < kCommonCounts.size();
             query.spot = !query.on_demand;
+            if (p.offers_wanted) query.look = Look::wanted;  // one search, and then those who wait
         }
         if (!p.offers_asked_once) query.look = Look::wanted;  // readiness and the first job wait for it
-        if (p.offers_wanted) query = *std::exchange(p.offers_wanted, std::nullopt);
+        if (p.offers_wanted && !piece_due) {
+            const std::vector<int> common = std::move(query.gpu_counts);
+            query = *std::exchange(p.offers_wanted, std::nullopt);
+            if (record_due && !p.capabilities.search_per_count) {  // one answer for those who wait and for the record
+                for (const int count : common)
+                    if (std::ranges::find(query.gpu_counts, count) == query.gpu_counts.end()) query.gpu_counts.push_back(count);
+                query.on_demand = true;
+                query.spot = p.capabilities.spot;
+                query.demands = {};
+            }
+        }
+        if (piece_due || record_due) p.market_next = now_ + w_.settings.market_every;
         // Ages are those of one look: with another one under way, what is left of the last says nothing of this market.
         if (p.capabilities.search_per_count && query.market() != p.offers_asked.market()) p.offers_read.clear();
         p.offers_asked = query;

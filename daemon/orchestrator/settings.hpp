@@ -19,6 +19,7 @@ struct CoreSettings {
     Millis sweep{Seconds{10}};                  // between listings of a provider
     Millis offers{Seconds{30}};                 // between market reads while something waits
     Millis offers_fresh{Seconds{10}};           // an offer older than this is not rented
+    Millis market_every{0};                     // looks at a market for its record alone; 0 = none
     Millis offers_patience{Seconds{15}};        // how long placement waits for a provider's market read
     std::map<std::string, Millis> settle;       // per provider: how long a new machine may stay out of listings
     Millis settle_default{Seconds{120}};

@@ -115,6 +115,7 @@ struct LiveProvider {
     bool not_trusted{false};                   // a listing lacked a machine that a read showed alive
     int launches_unsent{0};                    // in a row
     std::vector<Drift> offers_drift;           // of the last answers: launches are paused while there is any
+    Instant market_next{};                     // when a look for the record of the market is due
     std::vector<Drift> listing_drift;
     Breaker breaker;                           // creates that came to nothing, in a row
     std::optional<Instant> empty_since;        // no machine of ours there since

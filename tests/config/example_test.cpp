@@ -67,6 +67,7 @@ TEST_CASE("the shipped example parses to the defaults in code") {
     CHECK(p.local.enabled == e.local.enabled);
     CHECK(p.local.electricity == e.local.electricity);
     CHECK(parsed->timing == expected.timing);
+    CHECK(parsed->history == expected.history);
     CHECK(parsed->idle_machine == expected.idle_machine);
     CHECK(parsed->orphans == expected.orphans);
     CHECK(parsed->install_id == expected.install_id);
@@ -141,6 +142,9 @@ TEST_CASE("the shipped example names every key that the parser knows") {
                                          "timing.balance",
                                          "timing.balance_alert",
                                          "timing.balance_stop",
+                                         "history",
+                                         "history.keep",
+                                         "history.every",
                                          "idle",
                                          "idle.machine",
                                          "orphans",

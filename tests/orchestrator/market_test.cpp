@@ -17,14 +17,16 @@ namespace {
 class SearchBench {
  public:
     explicit SearchBench(Capabilities can = {.spot = true, .balance = true, .search_per_count = true},
-                         Millis pace = Millis{7'200})
+                         Millis pace = Millis{7'200}, Millis market_every = Millis{0})
         : pace_(pace) {
+        CoreSettings settings = CoreBench::default_settings();
+        settings.market_every = market_every;
         auto opened = open_sqlite_store(":memory:");
         REQUIRE(opened.has_value());
         store = std::move(*opened);
         auto live = store->load_live();
         REQUIRE(live.has_value());
-        core = std::make_unique<Orchestrator>(CoreBench::default_settings(),
+        core = std::make_unique<Orchestrator>(std::move(settings),
                                               std::vector<Orchestrator::ProviderInfo>{{ProviderName{"paced"}, can}}, 7, *live,
                                               std::map<JobId, std::shared_ptr<const JobSpec>>{}, now);
     }
@@ -287,4 +289,70 @@ TEST_CASE("a paced market is swept piece by piece while nobody waits, and then r
     b.pass(std::chrono::minutes{30});
     CHECK(b.looks.size() - before >= 4);
     CHECK(b.looks.size() - before <= 7);
+}
+
+TEST_CASE("a market that answers whole is looked at for its record too, by one look for all counts") {
+    using std::chrono::minutes;
+    for (const bool waits : {false, true}) {
+        CAPTURE(waits);
+        SearchBench b({.spot = true}, Millis{0}, minutes{5});
+        b.add("a", "CARD", "US", 900'000);
+        JobSpec spec;
+        spec.resources.gpus = 3;
+        spec.resources.spot = SpotChoice::never;
+        spec.resources.max_price = UsdPerHour{100'000};
+        if (waits) b.submit(spec);
+        b.pass(minutes{61});
+        std::size_t whole = 0;
+        for (const auto& look : b.looks) {
+            const std::set<int> counts(look.gpu_counts.begin(), look.gpu_counts.end());
+            if (counts.contains(1) && counts.contains(8)) {
+                ++whole;
+                CHECK(look.on_demand);
+                CHECK(look.spot);
+                CHECK(look.demands == OfferDemands{});
+            }
+            if (waits) CHECK(counts.contains(3));
+        }
+        CHECK(whole >= 12);
+        CHECK(whole <= 14);
+        if (!waits) CHECK(b.looks.size() == whole);
+        // Nobody waits longer for it, and nothing is asked more often.
+        if (waits) CHECK(b.looks.size() <= 61 * 60 / 30 + 2);
+    }
+    SearchBench off({.spot = true}, Millis{0});
+    off.pass(minutes{61});
+    CHECK(off.looks.size() == 1);
+    SearchBench local({.is_local = true}, Millis{0}, minutes{5});
+    local.pass(minutes{61});
+    CHECK(local.looks.size() == 1);
+}
+
+TEST_CASE("a paced market is gone through for its record while a job waits, and the job waits hardly longer") {
+    using std::chrono::minutes;
+    SearchBench b({.spot = true, .search_per_count = true}, Millis{7'200}, minutes{5});
+    fill(b);
+    JobSpec spec;
+    spec.resources.gpu = {"RTX-4090"};
+    b.submit(spec);
+    b.pass(minutes{45});
+    std::set<std::pair<int, bool>> pieces;
+    std::size_t looks = 0;
+    for (const auto& look : b.looks) {
+        if (!look.demands.gpus.empty() || (look.on_demand && look.spot)) continue;
+        ++looks;
+        pieces.insert({look.gpu_counts.at(0), look.spot});
+        CHECK(look.look == Look::wanted);  // one search
+        CHECK(look.demands == OfferDemands{});
+    }
+    CHECK(pieces.size() == 8);
+    CHECK(looks <= 10);
+    // What the job waits for appears just after a piece was begun: nothing else is rented meanwhile, and it is soon.
+    const auto before = b.looks.size();
+    while (!b.looks.back().demands.gpus.empty()) b.pass(Millis{100});
+    REQUIRE(b.looks.size() > before);
+    b.add("wanted", "RTX-4090", "US", 300'000);
+    b.pass(Seconds{40});
+    CHECK(b.launched("wanted"));
+    CHECK(b.ages.at(0) <= Seconds{10});
 }
