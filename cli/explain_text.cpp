@@ -44,6 +44,42 @@ std::string ranked_line(const json& ranked) {
                        price_lines(list_at(ranked, "lines")), host.empty() ? "" : fmt::format("  ({})", shown(host)));
 }
 
+std::string hours_text(const json& cost, const char* name) {
+    const double hours = static_cast<double>(whole_of(cost, name).value_or(0)) / 3600;
+    return hours < 1 ? fmt::format("{:.0f} min", hours * 60) : fmt::format("{:.1f} h", hours);
+}
+
+/// What the work on the chosen offer is expected to cost, line by line, and where each figure comes from.
+std::string finish_text(const json& cost) {
+    if (!cost.is_object()) return {};
+    std::string out;
+    if (true_at(cost, "known")) {
+        out += fmt::format("expected   {} to finish: {} of work, {} of machines\n", dollars_at(cost, "total"),
+                           hours_text(cost, "run_seconds"), hours_text(cost, "held_seconds"));
+        for (const auto& line : list_at(cost, "lines")) {
+            const auto note = text_of(line, "note");
+            out += fmt::format("  {:>10}  {}{}\n", dollars_at(line, "amount"), shown(text_of(line, "name")),
+                               note.empty() ? "" : fmt::format("  ({})", shown(note)));
+        }
+    } else if (const auto price = text_of(cost, "per_unit"); !price.empty()) {
+        out += fmt::format("expected   ${} for what a V100 does in an hour; how much work there is, is not known\n", price);
+    }
+    const auto& from = member(cost, "from");
+    for (const auto* name : {"work", "speed", "losses", "start"})
+        if (const auto why = text_of(from, name); !why.empty()) out += fmt::format("  {:>10}  {}\n", name, shown(why));
+    return out;
+}
+
+/// " (resources.max_price, line 24)", where the reason is of somebody's writing.
+std::string source_text(const json& sources, const std::string& reason) {
+    const auto& source = member(sources, reason);
+    if (!source.is_object()) return {};
+    const auto config = text_of(source, "config");
+    const auto line = text_of(source, "line");
+    return fmt::format("  ({}{})", config.empty() ? shown(text_of(source, "key")) : "configuration: " + shown(config),
+                       line.empty() ? "" : ", line " + line);
+}
+
 std::vector<std::pair<std::string, std::int64_t>> refusals(const json& refused) {
     std::vector<std::pair<std::string, std::int64_t>> counts;
     if (refused.is_object())
@@ -93,14 +129,20 @@ std::string explain_text(const json& explanation, const Style& style) {
     if (const auto detail = text_of(explanation, "detail"); !detail.empty())
         out += fmt::format("detail     {}\n", shown(detail));
     if (const auto& chosen = member(decision, "chosen"); chosen.is_object())
-        out += fmt::format("chosen     {}\n", style.paint(Colour::good, ranked_line(chosen)));
+        out += fmt::format("chosen     {}\n", style.paint(Colour::good, ranked_line(chosen))) + finish_text(member(chosen, "finish"));
+    const auto since = text_of(explanation, "waiting_since");
     if (const auto wait = text_of(decision, "wait_reason"); !wait.empty())
-        out += fmt::format("waiting    {}\n", style.paint(Colour::warn, shown(wait)));
+        out += fmt::format("waiting    {}{}\n", style.paint(Colour::warn, shown(wait)), since.empty() ? "" : ", since " + shown(since));
     if (const auto considered = text_of(decision, "considered"); !considered.empty())
         out += fmt::format("considered {} offers\n", considered);
     if (const auto counts = refusals(member(decision, "refused")); !counts.empty()) {
         out += "refused, by reason\n";
-        for (const auto& [reason, count] : counts) out += fmt::format("  {:>6}  {}\n", count, shown(reason));
+        for (const auto& [reason, count] : counts)
+            out += fmt::format("  {:>6}  {}{}\n", count, shown(reason), source_text(member(decision, "sources"), reason));
+    }
+    if (const auto& changes = list_at(decision, "relaxations"); !changes.empty()) {
+        out += "one change would help\n";
+        for (const auto& change : changes) out += fmt::format("  {}\n", shown(text_of(change, "text")));
     }
     if (const auto& ranked = list_at(decision, "ranked"); !ranked.empty()) {
         out += "would do, best first\n";

@@ -20,6 +20,7 @@
 #include "daemon/gateway/gateway.hpp"
 #include "daemon/http/tls.hpp"
 #include "daemon/log.hpp"
+#include "daemon/market/recorder.hpp"
 #include "daemon/retention.hpp"
 #include "daemon/runtime/runtime.hpp"
 #include "daemon/ssh/reach.hpp"
@@ -59,6 +60,7 @@ CoreSettings core_settings(const Settings& s, const std::string& install, double
     const TimingSettings& t = s.timing;
     out.sweep = t.sweep;
     out.offers = t.offers;
+    out.market_every = s.history.every;
     out.settle = {{"runpod", t.settle.runpod}, {"vastai", t.settle.vastai}, {"lambda", t.settle.lambda},
                   {"vultr", t.settle.vultr}, {"local", Seconds{1}}};
     out.settle_alone = t.settle_alone;
@@ -85,6 +87,17 @@ CoreSettings core_settings(const Settings& s, const std::string& install, double
     return out;
 }
 
+constexpr int kMachinesPage = 1000;
+
+std::string market_metrics(const MarketRecorder::Counters& c) {
+    const auto counter = [](const std::string& name, const std::string& help, std::int64_t value) {
+        return "# HELP " + name + " " + help + "\n# TYPE " + name + " counter\n" + name + " " + std::to_string(value) + "\n";
+    };
+    return counter("gpuferry_market_looks_total", "Looks at markets that were recorded.", c.looks) +
+           counter("gpuferry_market_looks_dropped_total", "Looks at markets that could not be recorded.", c.dropped) +
+           counter("gpuferry_market_changes_total", "Changes of the market that were recorded.", c.changes);
+}
+
 /// As Prometheus names it. Nobody else but root may count them (daemon/main.cpp).
 std::string open_descriptors() {
     std::error_code failed;
@@ -108,10 +121,12 @@ struct Service::Impl {
     ServiceOptions options;
     std::optional<DataDir> dir;
     std::optional<GpuNames> gpus;
+    std::optional<CardSpeeds> card_speeds;
     std::unique_ptr<ScaledClock> clock;
     std::unique_ptr<HttpClient> provider_http;
     std::unique_ptr<Store> store;
     std::unique_ptr<checkpoints::FileStore> checkpoint_store;
+    std::unique_ptr<MarketRecorder> market;
     std::unique_ptr<http::Loop> loop;
     std::unique_ptr<Runtime> runtime;
     std::unique_ptr<Gateway> gateway;
@@ -139,6 +154,8 @@ struct Service::Impl {
     void find_agents();
     Result<void> keep_agents();
     void free_later(const JobId& job);
+    void open_market();
+    HeldKeys held_keys() const;
     std::vector<CheckLine> check_own_place() const;
     std::shared_ptr<const JobSpec> parse_spec(const std::string& text, bool yaml) const;
     std::string local_url() const { return "http://127.0.0.1:" + std::to_string(gateway->port()); }
@@ -271,6 +288,30 @@ void Service::Impl::free_later(const JobId& job) {
     });
 }
 
+void Service::Impl::open_market() {
+    market = std::make_unique<MarketRecorder>(RecorderOptions{.path = options.settings.data_dir + "/history.db",
+                                                              .policy = {.raw = options.settings.history.keep},
+                                                              .now = [this] { return clock->now(); },
+                                                              .held = [this] { return held_keys(); }});
+    market->start();
+}
+
+HeldKeys Service::Impl::held_keys() const {
+    HeldKeys held;
+    auto reader = store->open_reader();
+    for (std::string cursor; reader;) {
+        const auto page = (*reader)->machines(false, cursor, kMachinesPage);
+        if (!page) break;  // a look that takes our own machine for gone is corrected by the next
+        for (const MachineRecord& machine : *page) {
+            const bool ours = machine.state != MachineState::interrupted && machine.state != MachineState::lost;
+            if (const auto key = market_key(machine.offer); key && machine.offer.exclusive && ours) held.insert(*key);
+        }
+        if (static_cast<int>(page->size()) < kMachinesPage) break;
+        cursor = page->back().id.get();
+    }
+    return held;
+}
+
 std::vector<CheckLine> Service::Impl::check_own_place() const {
     const Settings& s = options.settings;
     const ProvidersSettings& p = s.providers;
@@ -320,6 +361,13 @@ Result<void> Service::Impl::open_parts() {
         return fail(std::move(error));
     }
     gpus.emplace(std::move(*names));
+    auto speeds = CardSpeeds::parse(*gpus, shipped_throughput_csv());
+    if (!speeds) {
+        // The user's own table of cards may lack some that were measured: then offers are ranked by their price alone.
+        log::warn("service.no_card_speeds", {{"error", speeds.error().message}});
+    } else {
+        card_speeds.emplace(std::move(*speeds));
+    }
     auto database = open_sqlite_store(settings.data_dir + "/gpuferry.db");
     if (!database) return fail(std::move(database).error());
     store = std::move(*database);
@@ -362,6 +410,7 @@ Result<void> Service::Impl::open_parts() {
     runtime_options.core.agent_archs.clear();
     for (const auto& [arch, agent] : agents) runtime_options.core.agent_archs.insert(arch);
     runtime_options.core.gpus = &*gpus;
+    if (card_speeds) runtime_options.core.card_speeds = &*card_speeds;
     for (const auto& [name, way] : ways)
         if (way != Way::none) runtime_options.core.reached_providers.insert(name);
     runtime_options.seed = std::stoull(random_hex(8), nullptr, 16);
@@ -380,7 +429,9 @@ Result<void> Service::Impl::open_parts() {
     };
     runtime_options.generation_committed = [this](const JobId& job) { free_later(job); };
     runtime_options.self_checks = [this] { return check_own_place(); };
+    runtime_options.market_seen = [this](MarketLook look) { market->seen(std::move(look)); };
     runtime_options.alive = [] { ::sd_notify(0, "WATCHDOG=1"); };
+    open_market();
     runtime = std::make_unique<Runtime>(*store, *clock, std::move(made->providers), std::move(runtime_options));
     if (auto loaded = runtime->load(); !loaded) return fail(std::move(loaded).error());
 
@@ -420,7 +471,8 @@ Result<void> Service::Impl::open_parts() {
         const auto c = runtime->counters();
         return CommitCounters{.commits = c.commits, .commits_failed = c.commits_failed, .events = c.events, .micros = c.micros};
     };
-    server.extra_metrics = [] { return open_descriptors(); };
+    server.extra_metrics = [this] { return open_descriptors() + market_metrics(market->counters()); };
+    server.read_market = [this](const MarketQuery& query) { return read_market(options.settings.data_dir + "/history.db", query); };
     server.seal = seal.get();
     server.gpus = &*gpus;
     server.store = checkpoint_store.get();
@@ -467,6 +519,7 @@ void Service::stop() {
     // The core with the store's writer first: what waits for it is answered while its connection is still open, and what comes
     // after is told that the daemon is stopping. Then the doors, then the threads that serve sockets.
     impl_->runtime->stop();
+    impl_->market->stop();
     if (impl_->tunnels) impl_->tunnels->stop();
     if (impl_->api) impl_->api->stop();
     if (impl_->gateway) impl_->gateway->stop();
@@ -476,6 +529,7 @@ void Service::stop() {
     impl_->gateway.reset();
     impl_->runtime.reset();
     impl_->loop.reset();
+    impl_->market.reset();
     impl_->store.reset();
 }
 

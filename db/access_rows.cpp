@@ -112,6 +112,28 @@ std::vector<HostMarkRecord> all_host_marks(Connection& db) {
     });
 }
 
+void put_learned(Connection& db, const LearnedRecord& row) {
+    static constexpr char sql[] =
+        "INSERT INTO learned (kind, key, value, at) VALUES (?1, ?2, ?3, ?4) "
+        "ON CONFLICT (kind, key) DO UPDATE SET value = excluded.value, at = excluded.at";
+    Query q(db, sql);
+    q.bind(row.kind, row.key, row.value, row.at);
+    q.run();
+}
+
+void drop_learned(Connection& db, const DropLearned& change) {
+    static constexpr char sql[] = "DELETE FROM learned WHERE kind = ?1 AND key = ?2";
+    Query q(db, sql);
+    q.bind(change.kind, change.key);
+    q.run();
+}
+
+std::vector<LearnedRecord> all_learned(Connection& db) {
+    static constexpr char sql[] = "SELECT kind, key, value, at FROM learned ORDER BY kind, key";
+    Query q(db, sql);
+    return all_rows<LearnedRecord>(q, [](Query& r, LearnedRecord& row) { r.read(row.kind, row.key, row.value, row.at); });
+}
+
 void put_secret(Connection& db, const SecretRecord& row) {
     static constexpr char sql[] =
         "INSERT INTO secrets (name, sealed, principal, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5) "

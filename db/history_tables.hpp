@@ -55,6 +55,10 @@ void put_host_mark(Connection& db, const HostMarkRecord& row);
 void drop_host_mark(Connection& db, const std::string& key);
 [[nodiscard]] std::vector<HostMarkRecord> all_host_marks(Connection& db);
 
+void put_learned(Connection& db, const LearnedRecord& row);
+void drop_learned(Connection& db, const DropLearned& change);
+[[nodiscard]] std::vector<LearnedRecord> all_learned(Connection& db);
+
 void put_secret(Connection& db, const SecretRecord& row);
 void drop_secret(Connection& db, const std::string& name);
 [[nodiscard]] std::vector<SecretRecord> all_secrets(Connection& db);

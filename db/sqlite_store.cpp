@@ -75,6 +75,8 @@ struct Apply {
     void operator()(const PutToken& c) const { put_token(db, c.row); }
     void operator()(const PutHostMark& c) const { put_host_mark(db, c.row); }
     void operator()(const DropHostMark& c) const { drop_host_mark(db, c.key); }
+    void operator()(const PutLearned& c) const { put_learned(db, c.row); }
+    void operator()(const DropLearned& c) const { drop_learned(db, c); }
     void operator()(const PutSecret& c) const { put_secret(db, c.row); }
     void operator()(const DropSecret& c) const { drop_secret(db, c.name); }
     void operator()(const PutMeta& c) const { put_meta(db, c); }
@@ -205,6 +207,7 @@ Result<LiveRows> SqliteStore::load_live() {
             live.last_id_body = largest_id_body(db);
             if (const auto newest = newest_event(db)) live.last_commit = newest->at;
             live.host_marks = all_host_marks(db);
+            live.learned = all_learned(db);
             live.listed = listed_providers(db);
         });
         return live;

@@ -25,6 +25,7 @@ struct LiveRows {
     std::string last_id_body;                 // largest id body in the store, so that new ids sort after it
     std::optional<Instant> last_commit;       // `at` of the newest event
     std::vector<HostMarkRecord> host_marks;
+    std::vector<LearnedRecord> learned;
     std::map<std::string, Instant> listed;    // per provider: when its last good listing that was taken in began
 };
 

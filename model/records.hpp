@@ -236,6 +236,16 @@ struct HostMarkRecord {
     friend bool operator==(const HostMarkRecord&, const HostMarkRecord&) = default;
 };
 
+/// What runs have taught, for choosing the next machine. `value` is JSON; which kinds there are and what it says is
+/// daemon/orchestrator/learned.hpp's affair.
+struct LearnedRecord {
+    std::string kind;
+    std::string key;
+    std::string value;
+    Instant at;
+    friend bool operator==(const LearnedRecord&, const LearnedRecord&) = default;
+};
+
 /// A user's secret. The value is sealed (daemon/secrets): this row alone is of no use to anybody.
 struct SecretRecord {
     std::string name;
@@ -265,11 +275,14 @@ struct PutToken { TokenRecord row; };
 struct PutMeta { std::string key; std::string value; };
 struct PutHostMark { HostMarkRecord row; };                                // upsert by key
 struct DropHostMark { std::string key; };
+struct PutLearned { LearnedRecord row; };                                  // upsert by kind and key
+struct DropLearned { std::string kind, key; };
 struct PutSecret { SecretRecord row; };                                    // upsert by name
 struct DropSecret { std::string name; };
 
 using RowChange = std::variant<PutJob, PutTask, PutAttempt, PutMachine, PutReservation, PutLedger, PutCheckpoint,
                                SetCheckpointState, PruneCheckpoints, PutOutput, AddEvent, PutAlert, AddIdempotency, PutDecision,
-                               PutToken, PutMeta, PutHostMark, DropHostMark, PutSecret, DropSecret>;
+                               PutToken, PutMeta, PutHostMark, DropHostMark, PutLearned, DropLearned, PutSecret,
+                               DropSecret>;
 
 }  // namespace gf

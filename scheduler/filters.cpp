@@ -466,12 +466,13 @@ Fit make_fit(const JobSpec& spec, const TaskRecord& task, const Offer& offer, co
                .expected = {}};
 }
 
-double card_share(const Fit& fit) {
-    if (fit.offer.gpu_share < 1) return std::max(0.0, fit.offer.gpu_share);
-    const auto& memory = fit.offer.gpu.memory;
-    if (fit.card == nullptr || !memory || fit.card->class_gb <= 0) return 1;
-    const double of_class =
-        static_cast<double>(memory->count) / (fit.card->class_gb * static_cast<double>(kGiB));
+double card_share(const Fit& fit) { return card_share(fit.offer, fit.card); }
+
+double card_share(const Offer& offer, const GpuCard* card) {
+    if (offer.gpu_share < 1) return std::max(0.0, offer.gpu_share);
+    const auto& memory = offer.gpu.memory;
+    if (card == nullptr || !memory || card->class_gb <= 0) return 1;
+    const double of_class = static_cast<double>(memory->count) / (card->class_gb * static_cast<double>(kGiB));
     return of_class < kWholeCard ? of_class : 1;
 }
 

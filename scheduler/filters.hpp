@@ -82,6 +82,8 @@ struct OfferFacts {
 
 /// How much of each card is offered: 1 = a whole one. A slice tells its share, or has less memory than its card.
 [[nodiscard]] double card_share(const Fit& fit);
+/// `card` may be null.
+[[nodiscard]] double card_share(const Offer& offer, const GpuCard* card);
 
 /// The lines of an offer's price for this spec: "gpu", then "disk" where it costs something.
 [[nodiscard]] std::vector<PriceLine> price_lines(const JobSpec& spec, const Offer& offer);

@@ -88,12 +88,18 @@ void explain_job(Call call) {
     if (!job) return;
     const auto decision = call.reader().decision(job->id);
     if (!decision) return fail_with(call, decision.error());
+    const auto tasks = call.reader().tasks(job->id);
+    if (!tasks) return fail_with(call, tasks.error());
+    std::optional<Instant> waiting_since;  // of the task that waits for longest
+    for (const auto& task : *tasks)
+        if (task.state == TaskState::waiting && (!waiting_since || task.waiting_since < *waiting_since)) waiting_since = task.waiting_since;
     Json out;
     out["job"] = job->id.get();
     out["state"] = text(job->state);
     out["reason"] = job->reason;
     out["detail"] = job->detail;
     out["attempts"] = job->attempts;
+    out["waiting_since"] = waiting_since ? Json(rfc3339(*waiting_since)) : Json(nullptr);
     out["decided_at"] = *decision ? Json(rfc3339((*decision)->at)) : Json(nullptr);
     auto parsed = *decision ? Json::parse((*decision)->json, nullptr, false) : Json(nullptr);
     out["decision"] = parsed.is_discarded() ? Json(nullptr) : std::move(parsed);

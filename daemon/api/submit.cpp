@@ -156,6 +156,7 @@ void plan_job(Call call) {
         ChoiceWorld world = known ? *known : ChoiceWorld{};
         world.now = now;
         world.local_allowed = local;
+        world.expect.work.family = family_of(spec);
         TaskRecord task;
         task.created_at = now;
         task.waiting_since = now;

@@ -85,14 +85,16 @@ void Step::on(const AgentSaid& e, const StoredRows&) {
             [&](const ap::Hello& m) { hello(machine, m); },
             [&](const ap::Heartbeat&) {},
             [&](const ap::Preparing& m) {
-                if (mine(m.attempt))
-                    history({.at = now_, .kind = "preparing", .job = task->row.job, .task = task->row.id,
-                             .attempt = task->attempt->number, .machine = id, .reason = m.phase, .detail = m.detail});
+                if (!mine(m.attempt)) return;
+                if (m.phase == "restore" && !task->restore_from) task->restore_from = now_;
+                history({.at = now_, .kind = "preparing", .job = task->row.job, .task = task->row.id,
+                         .attempt = task->attempt->number, .machine = id, .reason = m.phase, .detail = m.detail});
             },
             [&](const ap::Started& m) {
                 if (!mine(m.attempt) || task->attempt->state != AttemptState::leased) return;
                 task->attempt->started_at = now_;
                 task->attempt->start_generation = m.restored_generation;
+                learn_started(*task, machine);
                 move(*task, AttemptState::running, "started");
                 move(*task, TaskState::running, "started");
                 if (LiveJob* job = job_of(*task); job && job->row.state != JobState::stopping)
@@ -106,6 +108,7 @@ void Step::on(const AgentSaid& e, const StoredRows&) {
                 if (!mine(m.attempt)) return;
                 task->attempt->progress_step = m.step;
                 task->attempt->progress_total = m.total;
+                learn_progress(*task, machine, m.step, m.total);
                 if (now_ - task->progress_written < Seconds{10}) return;
                 task->progress_written = now_;
                 save_attempt(*task);

@@ -37,6 +37,7 @@ void Step::on(const CheckpointOffered& e, const StoredRows& rows) {
     const std::int64_t generation = task->row.generation + 1;
     task->row.generation = generation;
     task->row.step = e.step;
+    task->checkpoint_size = e.size;
     task->row.retries.without_progress = 0;
     if (!task->attempt) {
         // It came from a machine that was kept for it: nothing is left to wait for.

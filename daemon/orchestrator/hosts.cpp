@@ -54,6 +54,7 @@ void Step::mark_start(const LiveMachine& machine) {
     // After a restart or a suspend of ours the word may have waited for us.
     if (machine.row.created_at < w_.observations_from) return;
     const Millis took = now_ - *machine.row.call_ended;
+    learn_start(StartPhase::boot, machine, took);
     const auto known = w_.image_starts.find(machine.row.image);
     const Millis bound = known == w_.image_starts.end()
                              ? w_.settings.start / 2
@@ -72,6 +73,7 @@ void Step::forget_faint_marks() {
     constexpr Millis kEvery = std::chrono::hours{1};
     if (now_ - w_.marks_swept < kEvery) return;
     w_.marks_swept = now_;
+    forget_learned();
     const auto faint = faint_marks(*w_.host_marks, now_);
     if (faint.empty()) return;
     auto marks = std::make_shared<HostMarks>(*w_.host_marks);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/orchestrator/learned.hpp"
 #include "daemon/orchestrator/step.hpp"
 
 namespace gf {
@@ -79,6 +80,9 @@ Orchestrator::Orchestrator(CoreSettings settings, std::vector<ProviderInfo> prov
         (*marks)[row.key] = row;
     }
     w.host_marks = std::move(marks);
+    auto learned = std::make_shared<RunHistory>();
+    for (const LearnedRecord& row : live.learned) (void)take_learned(*learned, row);  // what cannot be read was never learned
+    w.learned = std::move(learned);
     for (const ReservationRecord& row : live.reservations)
         if (const auto machine = w.machines.find(row.machine); machine != w.machines.end()) machine->second.reservation = row;
     for (const AlertRecord& row : live.alerts) w.open_alerts[row.dedupe] = row;

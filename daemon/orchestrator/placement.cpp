@@ -128,12 +128,16 @@ ChoiceWorld choice_world(const World& world, Instant now, bool local_allowed) {
         else if (!p.listing_error.empty()) out.paused_providers[name] = p.listing_error;
         else if (!p.listing_at) out.paused_providers[name] = "not_listed_yet";
         if (p.balance) out.balances[name] = *p.balance;
+        if (p.capabilities.gpu_free_while_booting) out.expect.boot_unbilled.insert(name);
     }
     for (const auto& [key, entry] : world.cooled_offers)
         if (now < entry.first) out.cooled_offers[key] = entry.second;
     for (const auto& [key, entry] : world.bad_hosts)
         if (now < entry.first) out.bad_hosts[key] = entry.second;
     out.host_marks = world.host_marks;
+    out.expect.speeds = world.settings.card_speeds;
+    out.expect.history = world.learned;
+    out.expect.checkpoint_every = world.settings.checkpoint_every;
     for (const auto& [id, m] : world.machines) {
         if (m.row.state == MachineState::gone) continue;
         // The last listing lacked it, and the read that says which of the two is right is still under way.
@@ -142,6 +146,17 @@ ChoiceWorld choice_world(const World& world, Instant now, bool local_allowed) {
         out.fleet_rate = out.fleet_rate + m.row.rate.value_or(m.row.offer.gpu_rate);
         if (m.row.offer.exclusive) out.taken_offers.insert(offer_key(m.row.offer));
     }
+    return out;
+}
+
+TaskWork Step::work_of(const LiveJob& job, const LiveTask& task) {
+    return {.family = family_of(*job.spec), .total = task.total, .step = task.row.step, .download = {}, .upload = {},
+            .checkpoint = task.checkpoint_size};
+}
+
+ChoiceWorld Step::choice_world_of(const LiveJob& job, const LiveTask& task) const {
+    ChoiceWorld out = choice_world(w_, now_, job.row.local_allowed);
+    out.expect.work = work_of(job, task);
     return out;
 }
 
@@ -203,7 +218,7 @@ std::optional<UsdPerHour> Step::best_elsewhere(const LiveJob& job, const LiveTas
                               (offer.id == row.offer.id || (!row.offer.host_id.empty() && offer.host_id == row.offer.host_id));
             if (!same) offers.push_back(offer);
         }
-    const Decision other = choose(*job.spec, task.row, offers, choice_world(w_, now_, job.row.local_allowed));
+    const Decision other = choose(*job.spec, task.row, offers, choice_world_of(job, task));
     return other.chosen ? std::optional(other.chosen->all_in) : std::nullopt;
 }
 
@@ -217,7 +232,7 @@ LiveMachine* Step::warm_machine(const LiveJob& job, const LiveTask& task) {
         if (!row.task.empty() && row.task != task.row.id) continue;
         if (row.image != job.spec->image || !machine.reservation || machine.reservation->project != job.row.project) continue;
         if (row.disk.count < job.spec->resources.disk.count) continue;
-        ChoiceWorld world = choice_world(w_, now_, job.row.local_allowed);
+        ChoiceWorld world = choice_world_of(job, task);
         world.paused_providers.erase(row.provider.get());
         world.cooled_offers.clear();
         world.taken_offers.clear();
@@ -281,7 +296,7 @@ bool Step::place(LiveJob& job, LiveTask& task, bool fresh_enough) {
     for (const auto& [name, p] : w_.providers)
         for (const Offer& offer : p.offers)
             if (choosable(p, offer, now_, w_.settings)) offers.push_back(offer);
-    ChoiceWorld world = choice_world(w_, now_, job.row.local_allowed);
+    ChoiceWorld world = choice_world_of(job, task);
     // A create of this task whose outcome is not known may have made a machine: nothing more for it there until that is settled.
     for (const auto& [id, machine] : w_.machines)
         if (machine.row.state == MachineState::unknown && machine.row.task == task.row.id)

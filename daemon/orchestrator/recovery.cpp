@@ -44,6 +44,9 @@ void Step::end_attempt(LiveTask& task, Cause cause, std::string_view detail) {
     attempt.detail = detail;
     attempt.ended_at = now_;
     if (attempt.started_at) task.row.ran += std::max(Millis{0}, now_ - *attempt.started_at);
+    if (const LiveMachine* machine = machine_of(task)) learn_end(task, *machine, cause == Cause::succeeded);
+    task.look.reset();
+    task.restore_from.reset();
     move(task, AttemptState::ended, text(cause));
     if (LiveJob* job = job_of(task)) {
         job->row.exit_code = attempt.exit_code;

@@ -10,6 +10,7 @@
 #include "model/money.hpp"
 #include "model/strong.hpp"
 #include "model/time.hpp"
+#include "scheduler/card_speed.hpp"
 #include "scheduler/gpu_names.hpp"
 
 namespace gf {
@@ -18,8 +19,8 @@ struct CoreSettings {
     std::string install;                        // 8 characters of [a-z0-9]: the middle of our tags
     Millis sweep{Seconds{10}};                  // between listings of a provider
     Millis offers{Seconds{30}};                 // between market reads while something waits
-    Millis offers_fresh{Seconds{10}};           // an offer older than this is not rented
     Millis market_every{0};                     // looks at a market for its record alone; 0 = none
+    Millis offers_fresh{Seconds{10}};           // an offer older than this is not rented
     Millis offers_patience{Seconds{15}};        // how long placement waits for a provider's market read
     std::map<std::string, Millis> settle;       // per provider: how long a new machine may stay out of listings
     Millis settle_default{Seconds{120}};
@@ -55,6 +56,7 @@ struct CoreSettings {
     double time_scale{1};
     std::set<std::string> agent_archs{"amd64"};
     const GpuNames* gpus{nullptr};              // the card table; outlives the core
+    const CardSpeeds* card_speeds{nullptr};     // how fast cards are beside each other; outlives the core; null = ranked by price alone
 };
 
 }  // namespace gf

@@ -59,6 +59,7 @@ void Step::move(LiveMachine& machine, MachineState to, std::string_view reason, 
     history({.at = now_, .kind = "machine_state", .job = machine.row.job, .task = machine.row.task,
              .attempt = machine.row.attempt, .machine = machine.row.id, .state = std::string(text(to)),
              .reason = std::string(reason), .detail = std::string(detail)});
+    learn_life(machine, from, to);
 }
 
 void Step::save(LiveMachine& machine) { out_.rows.push_back(PutMachine{machine.row, machine.row.state}); }

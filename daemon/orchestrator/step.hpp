@@ -121,6 +121,19 @@ class Step {
     /// The create or the start of this machine came to nothing, and nobody was asked to.
     void create_failed(LiveMachine& machine, std::string_view detail);
     void create_worked(LiveMachine& machine);
+    // learning.cpp
+    [[nodiscard]] std::shared_ptr<RunHistory> history_to_change() const;
+    void learn_speed(const LiveTask& task, const LiveMachine& machine, WorkUnit unit, std::int64_t work, Millis busy);
+    void learn_total(const LiveTask& task, WorkUnit unit, std::int64_t total);
+    void learn_progress(LiveTask& task, const LiveMachine& machine, std::int64_t step, std::int64_t total);
+    /// The task's attempt is over, and its row is still there.
+    void learn_end(const LiveTask& task, const LiveMachine& machine, bool succeeded);
+    /// The machine has left one state for another: what that says of how long machines last.
+    void learn_life(LiveMachine& machine, MachineState from, MachineState to);
+    void learn_start(StartPhase phase, const LiveMachine& machine, Millis took);
+    /// The command of the task's attempt was started.
+    void learn_started(LiveTask& task, const LiveMachine& machine);
+    void forget_learned();
     // bids.cpp
     void consider_bid(LiveMachine& machine, const ProviderMachine& seen);
     /// The bid is that now: told by the answer to a raise, or by what its provider bills.
@@ -223,6 +236,9 @@ class Step {
     void renew(LiveMachine& machine);
     void release(LiveMachine& machine);
     // placement.cpp
+    [[nodiscard]] static TaskWork work_of(const LiveJob& job, const LiveTask& task);
+    /// What choosing may know, with what is known of this task's work.
+    [[nodiscard]] ChoiceWorld choice_world_of(const LiveJob& job, const LiveTask& task) const;
     bool place(LiveJob& job, LiveTask& task, bool fresh_enough);
     /// All-in, of the best known offer for the rest of this job that is not on that machine's host.
     std::optional<UsdPerHour> best_elsewhere(const LiveJob& job, const LiveTask& task, const LiveMachine& machine);

@@ -12,6 +12,7 @@
 #include "daemon/orchestrator/settings.hpp"
 #include "model/id.hpp"
 #include "scheduler/breaker.hpp"
+#include "scheduler/finish_cost.hpp"
 #include "scheduler/reputation.hpp"
 
 namespace gf {
@@ -19,6 +20,13 @@ namespace gf {
 struct LiveJob {
     JobRecord row;
     std::shared_ptr<const JobSpec> spec;
+};
+
+/// The speed of an attempt is read off its progress: from `at` and `step` on, to `last`.
+struct ProgressLook {
+    Instant at;
+    std::int64_t step{0};
+    std::pair<Instant, std::int64_t> last;
 };
 
 struct LiveTask {
@@ -31,6 +39,10 @@ struct LiveTask {
     std::optional<Instant> stop_sent;          // a Stop is under way since
     std::optional<Instant> stop_deadline;
     std::string stop_reason;                   // "cancelled", "held", "duration"
+    std::optional<ProgressLook> look;          // of this attempt
+    std::optional<std::int64_t> total;         // steps, as its program last told
+    std::optional<Instant> restore_from;       // this attempt restores its checkpoint since
+    Bytes checkpoint_size;                     // of the newest generation; 0 = not known
 };
 
 struct LiveMachine {
@@ -51,8 +63,10 @@ struct LiveMachine {
     bool destroy_refused{false};               // the last destroy came to nothing: a read tells whether it is needed still
     std::optional<Instant> rate_told_at;       // began of the last look that told what it costs
     bool unreachable{false};
+    bool listed{false};                        // a listing has shown it under its id
     bool missed{false};                        // a complete listing lacked it although it should be there; a read decides
     bool ending_told{false};                   // the agent was told to drain
+    std::optional<Instant> life_from;          // up since, or since its life was last noted (learning.cpp)
     std::optional<Instant> billed_from;        // when its bill began to grow: steps of a bill count from here
     bool rate_told{false};                     // its provider has shown what it bills for it while it runs
     bool lease_waits{false};                   // for that
@@ -101,6 +115,7 @@ struct LiveProvider {
     bool offers_asked_once{false};
     std::optional<Instant> offers_call;        // in flight since
     Instant offers_next{};
+    Instant market_next{};                     // when a look for the record of the market is due
     int offers_failures{0};
     std::string offers_error;
     std::optional<Instant> listing_at;         // began of the last good one of this process
@@ -115,7 +130,6 @@ struct LiveProvider {
     bool not_trusted{false};                   // a listing lacked a machine that a read showed alive
     int launches_unsent{0};                    // in a row
     std::vector<Drift> offers_drift;           // of the last answers: launches are paused while there is any
-    Instant market_next{};                     // when a look for the record of the market is due
     std::vector<Drift> listing_drift;
     Breaker breaker;                           // creates that came to nothing, in a row
     std::optional<Instant> empty_since;        // no machine of ours there since
@@ -154,6 +168,7 @@ struct World {
     std::map<std::string, std::pair<Instant, std::string>> cooled_offers;  // "provider/offer" -> until, reason
     std::map<std::string, std::pair<Instant, std::string>> bad_hosts;      // "provider/host" -> until, reason
     std::shared_ptr<const HostMarks> host_marks{std::make_shared<HostMarks>()};  // changed by copy: readers keep theirs
+    std::shared_ptr<const RunHistory> learned{std::make_shared<RunHistory>()};   // changed by copy, as host_marks is
     Instant marks_swept{};                     // when faded marks were last let go
     std::map<std::string, Millis> image_starts;                            // how long machines take to come up with an image
     std::map<std::string, Instant> ended_twins;                            // "provider/id" -> when a second machine on a tag was gone

@@ -337,6 +337,34 @@ TEST_CASE("explain shows the offer, the price lines, the refusals by count and t
           "  $0.44/h  runpod x, 1x A40, on-demand  too_dear: 0.44 is over 0.40\n");
 }
 
+TEST_CASE("explain shows the money to finish line by line, the line of the spec that refused, and the change that would help") {
+    const ScriptedServer server(
+        always(200, R"({"state":"queued","reason":"no_offer_fits","waiting_since":"2026-01-02T03:04:05Z","decision":{"considered":3,
+        "wait_reason":"max_price","chosen":{"provider":"vastai","offer":"18","gpu":"RTX 4090","gpus":1,"spot":true,"rate":"0.2258","lines":[],
+        "finish":{"known":true,"total":"0.72","lines":[{"name":"gpu","amount":"0.60","note":"2.8 h at 0.21"},{"name":"start","amount":"0.12","note":""}],
+        "run_seconds":10080,"held_seconds":12000,"from":{"work":"progress","speed":"seen 4 times here","losses":"","start":"prior"}}},
+        "refused":{"max_price":2,"quota_machines":1},"ranked":[],"near_misses":[],
+        "sources":{"max_price":{"key":"resources.max_price","line":7},"quota_machines":{"config":"quotas.machines"}},
+        "relaxations":[{"key":"resources.max_price","text":"raise resources.max_price to 0.43 and 12 offers fit"}]}})"));
+    const auto ran = run_command({"explain", "job_1"}, {.url = server.url()});
+    CHECK(ran.out ==
+          "state      queued no_offer_fits\n"
+          "chosen     $0.2258/h  vastai 18, 1x RTX 4090, spot\n"
+          "expected   $0.72 to finish: 2.8 h of work, 3.3 h of machines\n"
+          "       $0.60  gpu  (2.8 h at 0.21)\n"
+          "       $0.12  start\n"
+          "        work  progress\n"
+          "       speed  seen 4 times here\n"
+          "       start  prior\n"
+          "waiting    max_price, since 2026-01-02T03:04:05Z\n"
+          "considered 3 offers\n"
+          "refused, by reason\n"
+          "       2  max_price  (resources.max_price, line 7)\n"
+          "       1  quota_machines  (configuration: quotas.machines)\n"
+          "one change would help\n"
+          "  raise resources.max_price to 0.43 and 12 offers fit\n");
+}
+
 TEST_CASE("verify asks for one generation at a time and fails when one is broken") {
     const auto script = [](const std::string& second) {
         return [=](const Request& request, Wire& wire) {

@@ -1,0 +1,175 @@
+// What runs teach, and that the next choice is made with it: speeds from progress, losses, start-up times; all of it outlives a restart.
+#include <nlohmann/json.hpp>
+
+#include "config/shipped.hpp"
+#include "daemon/orchestrator/learned.hpp"
+#include "tests/orchestrator/bench.hpp"
+
+namespace gf {
+namespace {
+namespace ap = agent_protocol;
+using nlohmann::json;
+
+CoreSettings with_cards() {
+    static const GpuNames names = GpuNames::parse(shipped_gpus_csv(), shipped_aliases_csv()).value();
+    static const CardSpeeds speeds = CardSpeeds::parse(names, shipped_throughput_csv()).value();
+    CoreSettings s = CoreBench::default_settings();
+    s.gpus = &names;
+    s.card_speeds = &speeds;
+    return s;
+}
+
+struct Learning : CoreBench {
+    Learning() : CoreBench(with_cards()) {
+        offers["cloud"] = {offer("cloud", "a", 300'000)};
+        offers["market"] = {offer("market", "s", 200'000, true)};
+        apply(Tick{});
+        answer_market();
+    }
+    static JobSpec on(const char* provider, SpotChoice spot) {
+        JobSpec s;
+        s.resources.providers = {provider};
+        s.resources.spot = spot;
+        s.checkpoint.declared = true;
+        return s;
+    }
+    /// `per_minute` steps of `total`, told each minute.
+    void trains(const Running& a, int minutes, std::int64_t from, std::int64_t per_minute, std::int64_t total) {
+        for (int i = 1; i <= minutes; ++i) {
+            pass(std::chrono::minutes{1});
+            say(a.machine, ap::Progress{a.attempt, from + per_minute * i, total}, "boot1", 0);
+        }
+    }
+    std::vector<LearnedRecord> learned(const std::string& kind) {
+        auto rows = store->load_live()->learned;
+        std::erase_if(rows, [&](const auto& row) { return row.kind != kind; });
+        return rows;
+    }
+    json chosen(const JobId& id) { return json::parse((*store->reader().decision(id))->json).at("chosen"); }
+};
+
+TEST_CASE_FIXTURE(Learning, "how fast a job goes is learned from its progress, and prices the next one of its family") {
+    const Running a = run_one(on("cloud", SpotChoice::never), "i1");
+    CHECK_FALSE(chosen(a.job).at("finish").at("known").get<bool>());
+    trains(a, 25, 0, 10, 1000);
+    exits(a.machine, a.attempt, 0);
+    const auto rows = learned("speed");
+    REQUIRE(rows.size() == 1);
+    const json speed = json::parse(rows[0].value);
+    CHECK(speed.at("card") == "RTX-4090");
+    CHECK(speed.at("unit") == "step");
+    // Steps and time between the first word of progress and the last.
+    CHECK(speed.at("work").get<int>() == doctest::Approx(240 * 1000).epsilon(0.01));
+    CHECK(speed.at("busy").get<int>() == doctest::Approx(24 * 60'000).epsilon(0.01));
+    restart();
+    pass(Seconds{1});
+    const JobId next = submit(on("cloud", SpotChoice::never));
+    pass(Seconds{2});
+    const json finish = chosen(next).at("finish");
+    CHECK(finish.at("known").get<bool>());
+    CHECK(finish.at("unit") == "step");
+    CHECK(finish.at("units_per_hour").get<double>() == doctest::Approx(600).epsilon(0.01));
+    CHECK(finish.at("run_seconds").get<int>() == doctest::Approx(1000 / 600.0 * 3600).epsilon(0.02));
+    std::vector<std::string> names;
+    for (const auto& line : finish.at("lines")) names.push_back(line.at("name"));
+    CHECK(std::ranges::find(names, "gpu") != names.end());
+    // Another command is another family: nothing is known of it.
+    JobSpec other = on("cloud", SpotChoice::never);
+    other.image = "ghcr.io/x/y:1";
+    const JobId stranger = submit(other);
+    pass(Seconds{2});
+    CHECK_FALSE(chosen(stranger).at("finish").at("known").get<bool>());
+}
+
+TEST_CASE_FIXTURE(Learning, "steps that went back, and those over a clock jump, teach nothing") {
+    const Running a = run_one(on("cloud", SpotChoice::never), "i1");
+    SUBCASE("a program that began again") {
+        trains(a, 9, 0, 10, 1000);
+        trains(a, 9, 0, 10, 1000);
+        CHECK(learned("speed").empty());
+    }
+    SUBCASE("a suspend of ours") {
+        trains(a, 9, 0, 10, 1000);
+        now += std::chrono::hours{3};
+        apply(ClockJumped{});
+        trains(a, 2, 2000, 10, 5000);
+        CHECK(learned("speed").empty());
+    }
+}
+
+TEST_CASE_FIXTURE(Learning, "a job without progress is counted in whole runs, when one attempt made all of it") {
+    const Running a = run_one(on("cloud", SpotChoice::never), "i1");
+    for (int i = 0; i < 60; ++i) {
+        say(a.machine, ap::Heartbeat{}, "boot1", 0);
+        pass(Seconds{30});
+    }
+    exits(a.machine, a.attempt, 0);
+    const auto rows = learned("speed");
+    REQUIRE(rows.size() == 1);
+    CHECK(json::parse(rows[0].value).at("unit") == "run");
+    CHECK(json::parse(rows[0].value).at("work") == 1000);
+    const JobId next = submit(on("cloud", SpotChoice::never));
+    pass(Seconds{2});
+    CHECK(learned("family").size() == 1);
+    pass(std::chrono::minutes{6});  // the first machine, kept warm, has it or is gone
+    CHECK(job(next).attempts == 1);
+}
+
+TEST_CASE_FIXTURE(Learning, "a loss and the hours before it count against the market and the host; what is given back does not") {
+    const Running a = run_one(on("market", SpotChoice::always), "s1");
+    for (int i = 0; i < 60; ++i) {
+        say(a.machine, ap::Heartbeat{}, "boot1", 0);
+        pass(Seconds{30});
+    }
+    bool lost = false;
+    SUBCASE("taken back") {
+        set_presence("s1", Presence::stopped, "outbid");
+        lost = true;
+    }
+    SUBCASE("the job is over") { exits(a.machine, a.attempt, 0); }
+    pass(Seconds{30});
+    const auto rows = learned("losses");
+    REQUIRE(rows.size() == 2);
+    for (const auto& row : rows) {
+        CHECK(json::parse(row.value).at("losses") == (lost ? 1000 : 0));
+        CHECK(json::parse(row.value).at("hours").get<int>() == doctest::Approx(500).epsilon(0.05));
+    }
+    CHECK(rows[0].key == "market/RTX-4090/spot");
+}
+
+TEST_CASE_FIXTURE(Learning, "how long a machine takes to come up is learned, of the first start only") {
+    const JobId id = submit(on("cloud", SpotChoice::never));
+    answer_market();
+    apply(Tick{});
+    answer_market();
+    const CallLaunch call = take<CallLaunch>();
+    launched(call, "i1");
+    pass(std::chrono::minutes{2});
+    const auto lease = agent_up(call.machine);
+    const auto rows = learned("start");
+    REQUIRE(rows.size() == 1);
+    CHECK(rows[0].key.starts_with("boot/cloud"));
+    CHECK(json::parse(rows[0].value).at("times")[0].get<int>() == doctest::Approx(120'000).epsilon(0.05));
+    exits(call.machine, lease.attempt, 0);
+    const JobId next = submit(on("cloud", SpotChoice::never));
+    pass(Seconds{5});
+    CHECK(json::parse(learned("start")[0].value).at("times").size() == 1);
+}
+
+TEST_CASE("what cannot be read was never learned") {
+    RunHistory history;
+    const LearnedRecord good = learned_row(LossRecord{.key = "market/RTX-4090/spot", .losses = 1000, .expected = 500, .hours = 2000, .at = {}});
+    CHECK(take_learned(history, good));
+    CHECK(learned_row(history.losses.at(good.key)) == good);
+    for (const auto& [kind, value] : std::vector<std::pair<std::string, std::string>>{
+             {"dreams", "{}"}, {"losses", "[]"}, {"losses", "{\"losses\":-1,\"expected\":0,\"hours\":0}"}, {"losses", "{\"losses\":\"1\"}"},
+             {"speed", "{\"family\":\"a\",\"unit\":\"mile\",\"work\":1,\"busy\":1,\"looks\":1,\"gpus\":1,\"share\":1000}"},
+             {"start", "{\"times\":[1,\"2\"]}"}, {"start", "{}"}, {"family", "{\"unit\":\"step\",\"total\":1}"}, {"speed", "not json"}})
+        CHECK_FALSE_MESSAGE(take_learned(history, {.kind = kind, .key = "k", .value = value, .at = {}}), kind << value);
+    CHECK(history.losses.size() == 1);
+    CHECK(history.speeds.empty());
+    CHECK(history.starts.empty());
+}
+
+}  // namespace
+}  // namespace gf
