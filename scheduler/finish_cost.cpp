@@ -12,8 +12,10 @@ namespace {
 constexpr double kNominalHours = 4;
 constexpr std::int64_t kMoneyMost = INT64_MAX / 64;  // so that the sum of the lines stays in range
 
+/// Upwards, but not for what is less than a microsecond over: that is how doubles are.
 Millis ceil_hours(double hours) {
-    return Millis{static_cast<std::int64_t>(std::ceil(std::clamp(hours, 0.0, kHoursMost) * 3.6e6))};
+    const double micros = std::round(std::clamp(hours, 0.0, kHoursMost) * 3.6e9);
+    return Millis{static_cast<std::int64_t>(std::ceil(micros / 1000))};
 }
 double hours_of(Millis t) {
     return static_cast<double>(t.count()) / 3.6e6;
@@ -82,7 +84,7 @@ FinishEstimator::FinishEstimator(const JobSpec& spec, const TaskRecord& task, co
         }
     }
     if (const auto* runs = seen(WorkUnit::run)) {
-        // Without steps nobody knows how far a checkpoint was: the time that it took is the best there is, and it is not kept.
+        // How far a checkpoint had come is not known without steps, so a whole run is left: too much rather than too little.
         left_ = 1;
         unit_ = WorkUnit::run;
         seen_ = runs;

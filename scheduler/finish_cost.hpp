@@ -88,7 +88,8 @@ struct FinishCost {
     std::string work_from, speed_from, losses_from, start_from;
 };
 
-/// Everything that is the same for all offers, worked out once per task. What it is made from must outlive it.
+/// Everything that is the same for all offers, worked out once per task. What it is made from must outlive it. It remembers the
+/// speeds that it has worked out: one thread at a time.
 class FinishEstimator {
  public:
     FinishEstimator(const JobSpec& spec, const TaskRecord& task, const Expectations& expect, Instant now);

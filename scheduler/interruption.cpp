@@ -47,9 +47,9 @@ std::int64_t thousandths(double v) {
     return std::llround(std::min(v, 1e9) * 1000);
 }
 
-double factor_of(const LossRecord& record, double prior_factor) {
+double factor_of(const LossRecord& record, double prior_factor, double shape) {
     const double seen = static_cast<double>(record.losses) / 1000, expected = static_cast<double>(record.expected) / 1000;
-    return (kLossPrior + seen) / (kLossPrior + expected * prior_factor);
+    return (shape + seen) / (shape + expected * prior_factor);
 }
 
 }  // namespace
@@ -89,12 +89,12 @@ Hazard hazard_of(const Offer& offer, const LossRecord* market, const LossRecord*
     Hazard out{.spot = offer.spot};
     if (market != nullptr) {
         const LossRecord m = faded(*market, now);
-        out.factor = factor_of(m, 1);
+        out.factor = factor_of(m, 1, kMarketShape);
         out.losses_seen = static_cast<double>(m.losses) / 1000;
         out.hours_seen = static_cast<double>(m.hours) / 1000;
     }
     // The host's own hours were expected to be like its market's, so it is held against that.
-    if (host != nullptr) out.factor *= factor_of(faded(*host, now), out.factor);
+    if (host != nullptr) out.factor *= factor_of(faded(*host, now), out.factor, kHostShape);
     out.factor = std::clamp(out.factor, 0.02, 50.0);
     return out;
 }

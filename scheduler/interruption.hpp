@@ -4,9 +4,10 @@
 // Prior. A spot machine's hazard falls with its age: the chance to be gone at the next ten minutes, by age, is the mean of three
 // public traces (V100; K80 and V100; H100: SPOT.md section 1). A machine at a fixed price has a flat hazard of one loss in 720
 // hours: an assumption, to be replaced by what is seen. Both are multiplied by what our own machines have shown,
-//     m = (3 + losses seen) / (3 + losses that the prior expected of the same machine hours),
-// which is the mean of a gamma prior of shape 3 and mean 1. A market (provider, card, spot or not) has such a factor, and a host
-// one on top of it. Counts decay with a half-life of 14 days.
+//     m = (shape + losses seen) / (shape + losses that were expected of the same machine hours),
+// the mean of a gamma posterior whose prior has that shape and mean 1. A market (provider, card, spot or not) has such a factor of
+// shape 3, against the prior. A host has one on top of it against what its market expects, of shape 0.5: hosts differ more from
+// their market than markets from each other. Counts decay with a half-life of 14 days.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -27,7 +28,8 @@ struct LossRecord {
 };
 
 inline constexpr Millis kLossHalfLife = std::chrono::hours{14 * 24};
-inline constexpr double kLossPrior = 3;           // losses that the prior weighs
+inline constexpr double kMarketShape = 3;
+inline constexpr double kHostShape = 0.5;
 inline constexpr double kOnDemandLossHours = 720;  // an assumption: one in 30 days
 
 /// "vastai/RTX-4090/spot", "lambda/A10/on_demand".

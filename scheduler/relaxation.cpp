@@ -125,11 +125,11 @@ void Relaxations::add(const Fit& fit, std::string_view reason) {
     const auto at_most = [&](std::int64_t limit, std::int64_t value, std::string set) {
         put(reason, key, Kind::threshold, "lower", {limit, value, std::move(set)});
     };
-    // A demand in whole units of `unit`, as much as the offer has.
+    // A demand in whole units of `unit`, as much as the offer has; less than one is no demand.
     const auto whole = [&](std::int64_t have, std::int64_t unit, const char* name) {
         const std::int64_t units = have / unit;
         if (units >= 1) at_most(have, units * unit, std::to_string(units) + name);
-        else drop();
+        else at_most(0, 0, "");
     };
     if (reason.ends_with("_unknown")) {
         if (reason == "gpu_unknown" && r.gpu.empty()) return;  // several demands need the card
@@ -167,8 +167,7 @@ void Relaxations::add(const Fit& fit, std::string_view reason) {
     if (reason == "inet_down" && o.inet_down_mbps) return whole(static_cast<std::int64_t>(*o.inet_down_mbps * 1000), 1000, "Mbps");
     if (reason == "reliability" && o.reliability) {
         const auto value = static_cast<std::int64_t>(*o.reliability * 1000);
-        if (value < 1) return drop();
-        return at_most(static_cast<std::int64_t>(*o.reliability * 1e6), value * 1000, thousandths(value));
+        return at_most(static_cast<std::int64_t>(*o.reliability * 1e6), value * 1000, value < 1 ? std::string() : thousandths(value));
     }
     if (reason == "cuda" || reason == "driver") {
         const std::string& have = reason == "cuda" ? o.cuda_max : o.driver;
@@ -232,7 +231,7 @@ std::vector<Relaxation> Relaxations::list(const JobSpec& spec) const {
                 made.admits = made.admits_all = total;
                 break;
         }
-        made.text = wants.verb + " ";
+        made.text = (made.set.empty() ? std::string("leave out") : wants.verb) + " ";
         if (wants.verb == "add") made.text += made.set + " to " + key;
         else if (wants.verb == "take out") made.text += made.set + " of " + key;
         else made.text += made.set.empty() ? key : key + " to " + made.set;
