@@ -56,6 +56,17 @@ std::string folded(std::string_view s) {
     return out;
 }
 
+/// The first run of three digits or more, which is what people remember of a card; empty if there is none.
+std::string model_number(std::string_view folded_name) {
+    for (std::size_t at = 0; at < folded_name.size();) {
+        const auto first = std::min(folded_name.find_first_of("0123456789", at), folded_name.size());
+        const auto last = std::min(folded_name.find_first_not_of("0123456789", first), folded_name.size());
+        if (last - first >= 3) return std::string(folded_name.substr(first, last - first));
+        at = last;
+    }
+    return {};
+}
+
 std::vector<std::string_view> parts_of(std::string_view canonical) {
     std::vector<std::string_view> out;
     while (true) {
@@ -279,12 +290,16 @@ GpuNames::Typed GpuNames::typed(std::string_view name) const {
         for (const auto card : many->second) out.canonical.push_back(cards_[card].canonical);
         return out;
     }
-    // Not a name: what is near in spelling, or has the typed text inside ("4090"), is only ever a suggestion.
+    // Not a name: what is near in spelling, has the typed text inside ("4090"), stands inside of it ("GeForce RTX 4090 24GB")
+    // or has its number ("4090 Ti") is only ever a suggestion.
+    const std::string number = model_number(wanted);
     std::vector<std::pair<std::size_t, std::string_view>> near;
     for (const auto& label : labels_) {
         const std::string other = folded(label);
         const std::size_t distance = spelling_distance(wanted, other);
-        const bool inside = wanted.size() >= 2 && other.find(wanted) != std::string::npos;
+        const bool inside = (wanted.size() >= 2 && other.find(wanted) != std::string::npos) ||
+                            (other.size() >= 3 && wanted.find(other) != std::string::npos) ||
+                            (!number.empty() && other.find(number) != std::string::npos);
         if (inside || distance <= std::max<std::size_t>(1, std::min(wanted.size(), other.size()) / 3))
             near.emplace_back(distance, label);
     }

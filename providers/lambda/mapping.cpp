@@ -90,7 +90,7 @@ Error error_with(ErrorKind kind, const Answer& a, std::string_view what) {
 std::optional<ErrorKind> account_trouble(const Answer& a) {
     // Whatever word stands beside a 401 of Lambda's own. A wrong key may also be answered like an instance that is not there.
     if (a.status == 401 && !a.code.empty()) return ErrorKind::auth;
-    if (a.status == 404 && a.json && a.code != "global/object-does-not-exist" && blames_key(a.text)) return ErrorKind::auth;
+    if (a.status == 404 && a.json && blames_key(a.text)) return ErrorKind::auth;
     if (a.code == "global/invalid-api-key" || a.code == "global/account-inactive" ||
         a.code == "global/invalid-address" || a.code == "global/forbidden")
         return ErrorKind::auth;
@@ -324,7 +324,7 @@ Error destroy_error(const Answer& a) {
 
 bool says_no_such_object(const Answer& a) {
     return a.delivery == Delivery::answered && (a.status == 400 || a.status == 404) &&
-           a.code == "global/object-does-not-exist";
+           a.code == "global/object-does-not-exist" && !account_trouble(a);
 }
 
 bool says_not_found(const Answer& a) {

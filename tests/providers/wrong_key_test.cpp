@@ -85,6 +85,7 @@ TEST_CASE("A08 Vast.ai: a 404 that blames the key is a refused key, with the doc
 TEST_CASE("A08 Lambda: a 404 that blames the key is a refused key, and so is a 401 of any code") {
     for (const auto& words : kWords) {
         check_refused<LambdaBench>(json_404(R"({"error":{"code":"global/not-found","message":")" + words + "\"}}"), "a route's code");
+        check_refused<LambdaBench>(gf::test::lambda_error(404, "global/object-does-not-exist", words), "an object's code");
         check_refused<LambdaBench>(json_404(R"({"error":")" + words + "\"}"), "no envelope");
     }
     check_refused<LambdaBench>(gf::test::lambda_error(404, "global/invalid-api-key", "x"), "its own code");

@@ -170,7 +170,9 @@ TEST_CASE("a mistyped name is refused with suggestions") {
         const char* suggested;
     };
     for (const auto& row : {Row{"A100-8", "A100"}, Row{"H1000", "H100"}, Row{"RTX409", "RTX-4090"},
-                            Row{"4090", "RTX-4090"}, Row{"RTX 409O", "RTX-4090"}, Row{"L4OS", "L40S"}}) {
+                            Row{"4090", "RTX-4090"}, Row{"RTX 409O", "RTX-4090"}, Row{"L4OS", "L40S"},
+                            Row{"GeForce RTX 4090 24GB", "RTX-4090"}, Row{"4090 Ti", "RTX-4090"}, Row{"2x RTX 3090", "RTX-3090"},
+                            Row{"NVIDIA H100 80GB HBM3 MIG 1g.10gb", "H100"}, Row{"A100,H100", "A100"}, Row{"NVIDIA A40 48GB", "A40"}}) {
         CAPTURE(std::string(row.typed));
         const auto found = gpu_names().typed(row.typed);
         CHECK(found.canonical.empty());
