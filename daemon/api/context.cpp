@@ -128,6 +128,16 @@ Result<bool> flag_in_query(const http::Request& request, std::string_view key) {
     return fail(bad_query(key, std::string(key) + " must be 0 or 1"));
 }
 
+Result<Instant> instant_in_query(const http::Request& request, std::string_view key, Instant fallback) {
+    const auto* value = request.query_value(key);
+    if (value == nullptr || value->empty()) return fallback;
+    auto parsed = parse_rfc3339(*value);
+    if (!parsed) parsed = parse_rfc3339(*value + "T00:00:00Z");  // a day stands for its beginning in UTC
+    if (!parsed)
+        return fail(bad_query(key, std::string(key) + " must be a time (RFC 3339) or a day like 2026-11-30"));
+    return *parsed;
+}
+
 Result<Page> page_of(const http::Request& request) {
     const auto limit = number_in_query(request, "limit", 50, 1, kPageMax);
     if (!limit) return fail(limit.error());

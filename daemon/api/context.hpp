@@ -74,6 +74,11 @@ Result<std::int64_t> number_in_query(const http::Request& request, std::string_v
 /// "1", "true" / "0", "false"; false when absent. Errors: `invalid`.
 Result<bool> flag_in_query(const http::Request& request, std::string_view key);
 
+/// A time, or a day for its beginning in UTC; `fallback` when absent. Errors: `malformed` naming the key.
+Result<Instant> instant_in_query(const http::Request& request, std::string_view key, Instant fallback);
+/// The canonical names of what `gpu` names, an alias included; empty when absent. Errors: `malformed` with names that are like it.
+Result<std::vector<std::string>> cards_in_query(const Call& call);
+
 /// `limit` and `cursor` of a list; the cursor is an opaque text.
 struct Page {
     int limit{50};

@@ -50,18 +50,6 @@ Json line_view(const LedgerRecord& row, const Cut& part) {
     return out;
 }
 
-Result<Instant> instant_in_query(const http::Request& request, std::string_view key, Instant fallback) {
-    const auto* value = request.query_value(key);
-    if (value == nullptr || value->empty()) return fallback;
-    auto parsed = parse_rfc3339(*value);
-    if (!parsed) parsed = parse_rfc3339(*value + "T00:00:00Z");  // a day stands for its beginning in UTC
-    if (!parsed)
-        return fail(Error{.kind = ErrorKind::malformed,
-                          .message = std::string(key) + " must be a time (RFC 3339) or a day like 2026-11-30",
-                          .field = std::string(key)});
-    return *parsed;
-}
-
 /// A machine of the job whose create call has no known outcome may be running and billed: no ledger row shows it.
 Result<bool> may_have_more(Reader& reader, const JobId& job) {
     const auto held = reader.reservations(job);

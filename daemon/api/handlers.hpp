@@ -30,6 +30,8 @@ void total_cost(Call call);
 void list_offers(Call call);
 void list_gpus(Call call);
 void list_providers(Call call);
+// market_history.cpp
+void offer_history(Call call);
 // doctor.cpp
 void check_providers(Call call);
 // machines.cpp

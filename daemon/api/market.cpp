@@ -8,24 +8,25 @@
 
 namespace gf::api {
 
+Result<std::vector<std::string>> cards_in_query(const Call& call) {
+    const auto* gpu = call.request.query_value("gpu");
+    if (gpu == nullptr || gpu->empty()) return std::vector<std::string>{};
+    auto typed = call.context().options.gpus->typed(*gpu);
+    if (!typed.canonical.empty()) return std::move(typed.canonical);
+    std::string hint;
+    for (const auto& s : typed.suggestions) hint += (hint.empty() ? "; did you mean " : ", ") + s;
+    return fail(Error{.kind = ErrorKind::malformed, .message = *gpu + " is not a known GPU" + hint, .field = "gpu"});
+}
+
 void list_offers(Call call) {
     const auto view = call.context().core.view();
     const auto* provider = call.request.query_value("provider");
-    const auto* gpu = call.request.query_value("gpu");
-    std::vector<std::string> names;
-    if (gpu != nullptr && !gpu->empty()) {
-        auto typed = call.context().options.gpus->typed(*gpu);
-        if (typed.canonical.empty()) {
-            std::string hint;
-            for (const auto& s : typed.suggestions) hint += (hint.empty() ? "; did you mean " : ", ") + s;
-            return fail_with(call, Error{.kind = ErrorKind::malformed, .message = *gpu + " is not a known GPU" + hint, .field = "gpu"});
-        }
-        names = std::move(typed.canonical);
-    }
+    const auto names = cards_in_query(call);
+    if (!names) return fail_with(call, names.error());
     std::vector<const Offer*> chosen;
     for (const auto& offer : view->offers) {
         if (provider != nullptr && !provider->empty() && offer.provider.get() != *provider) continue;
-        if (!names.empty() && std::ranges::find(names, offer.gpu.canonical) == names.end()) continue;
+        if (!names->empty() && std::ranges::find(*names, offer.gpu.canonical) == names->end()) continue;
         chosen.push_back(&offer);
     }
     std::ranges::sort(chosen, {}, [](const Offer* o) { return std::tie(o->gpu_rate, o->provider, o->id); });

@@ -32,6 +32,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     {post, "/v1/plan", viewer, false, Body::document, "", plan_job},
     {get, "/v1/offers", viewer, false, Body::none, "gpu provider limit cursor", list_offers},
     {get, "/v1/gpus", viewer, false, Body::none, "limit cursor", list_gpus},
+    {get, "/v1/offers/history", viewer, false, Body::none, "gpu gpus provider spot from to tick", offer_history},
     {get, "/v1/providers", viewer, false, Body::none, "limit cursor", list_providers},
     {post, "/v1/providers/check", operator_, false, Body::document, "", check_providers},
     {get, "/v1/machines", viewer, false, Body::none, "all limit cursor", list_machines},

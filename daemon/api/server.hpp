@@ -11,6 +11,7 @@
 #include "daemon/api/core_port.hpp"
 #include "daemon/http/loop.hpp"
 #include "daemon/http/tls.hpp"
+#include "db/market_store.hpp"
 #include "db/store.hpp"
 #include "model/result.hpp"
 #include "scheduler/gpu_names.hpp"
@@ -45,6 +46,8 @@ struct ServerOptions {
     int streams_max{2048};                   // of these, how many may be following a log or the events
     std::function<Result<std::unique_ptr<Reader>>()> open_reader;  // called in start(), for the loop's and the blocking threads
     std::function<CommitCounters()> commit_counters;               // may be empty
+    /// Reads the history of the market; blocks, called on a blocking thread. May be empty: then none is kept.
+    std::function<Result<std::vector<MarketTrack>>(const MarketQuery&)> read_market;
     std::function<std::string()> extra_metrics;                    // Prometheus text to append; may be empty
     const GpuNames* gpus{nullptr};                                 // outlives the server; for /v1/gpus and specs
     checkpoints::CheckpointStore* store{nullptr};                            // outlives the server; for outputs

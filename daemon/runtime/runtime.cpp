@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "daemon/log.hpp"
+#include "daemon/market/look.hpp"
 
 namespace gf {
 namespace {
@@ -376,6 +377,10 @@ void Runtime::release_call(Effect& effect) {
                 lane(e.provider, "offers", 1, [this, e](Provider& p) -> Event {
                     const Instant began = clock_.now();
                     auto result = p.offers(e.query);
+                    // From here and not from the core, which neither waits for the record nor copies for it. Nothing of ours follows
+                    // from a look, so that there is no commit to wait for.
+                    if (result && options_.market_seen && !p.capabilities().is_local)
+                        options_.market_seen(look_of(p.name(), p.capabilities(), e.query, *result, began));
                     return OffersSeen{e.provider, began, clock_.now(), std::move(result)};
                 });
             } else if constexpr (std::is_same_v<E, CallList>) {

@@ -20,6 +20,7 @@
 #include "db/store.hpp"
 #include "providers/clock.hpp"
 #include "providers/port.hpp"
+#include "scheduler/market_book.hpp"
 
 namespace gf {
 
@@ -39,6 +40,8 @@ struct RuntimeOptions {
     std::function<std::vector<CheckLine>()> self_checks;
     std::function<void(std::int64_t last_seq)> events_committed;  // may be empty
     std::function<void(const JobId&)> generation_committed;       // a new checkpoint generation of this job; may be empty
+    /// What a look at a provider's market has shown, for the record. Called on a lane's thread; never blocks; may be empty.
+    std::function<void(MarketLook)> market_seen;
     std::function<void()> alive;                                  // called about every second by a healthy core thread
     /// Both may be empty, and neither blocks for long.
     std::function<void(const OpenTunnel&)> open_tunnel;
