@@ -14,7 +14,8 @@ namespace {
 
 struct Candidate {
     const Offer* offer{nullptr};
-    std::int64_t score{0};  // of those that fit, and of near misses what they would be ranked at
+    bool cut_off{false};    // expected to run into limits.duration; of those that fit
+    std::int64_t score{0};  // of near misses the price that they would be ranked at
     UsdPerHour ranked_at;
     UsdPerHour all_in;
     int handicap_percent{0};
@@ -26,8 +27,8 @@ struct Candidate {
 /// input does not matter.
 bool before(const Candidate& a, const Candidate& b) {
     const bool a_rented = !a.local, b_rented = !b.local;
-    return std::tie(a.score, a_rented, a.offer->provider, a.offer->id, a.offer->spot) <
-           std::tie(b.score, b_rented, b.offer->provider, b.offer->id, b.offer->spot);
+    return std::tie(a.cut_off, a.score, a_rented, a.offer->provider, a.offer->id, a.offer->spot) <
+           std::tie(b.cut_off, b.score, b_rented, b.offer->provider, b.offer->id, b.offer->spot);
 }
 
 std::int64_t times(std::int64_t value, std::int64_t by, std::int64_t over) {
@@ -54,12 +55,15 @@ class Reckoning {
         if (!estimator_) return std::nullopt;
         return estimator_->reckon(*c.offer, c.share, disk_rate(*c.offer, disk_gb(spec_)), slowest_, explain);
     }
-    [[nodiscard]] std::int64_t score(const Candidate& c) const {
+    void rank(Candidate& c) const {
+        c.score = c.ranked_at.micros;
         const auto cost = finish(c, false);
-        if (!cost) return c.ranked_at.micros;
-        if (cost->known) return times(cost->total.micros, 100 + c.handicap_percent, 100);
-        // As much dearer as an hour of the run is than the price per hour: by the steps of its bill and by its host.
-        return c.all_in.micros > 0 ? times(cost->per_unit.micros, c.ranked_at.micros, c.all_in.micros) : c.ranked_at.micros;
+        if (!cost) return;
+        c.cut_off = cost->cut_off;
+        // Where work is not known, as much dearer as an hour of the run is than the price per hour: by the steps of its bill and by
+        // its host.
+        if (cost->known) c.score = times(cost->total.micros, 100 + c.handicap_percent, 100);
+        else if (c.all_in.micros > 0) c.score = times(cost->per_unit.micros, c.ranked_at.micros, c.all_in.micros);
     }
 
  private:
@@ -94,7 +98,8 @@ NearMiss explain(Fit fit) {
     fit.explain = true;
     for (const auto filter : filters())
         if (auto refusal = filter(fit))
-            return NearMiss{fit.offer, fit.all_in, std::move(refusal->reason), std::move(refusal->detail)};
+            return NearMiss{fit.offer, fit.all_in, refusal->reason, std::string(spec_key(fit.spec, refusal->reason)),
+                            std::move(refusal->detail)};
     return {};
 }
 
@@ -149,7 +154,7 @@ Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Off
     const bool waited = task.waiting_since != Instant{} && world.now - task.waiting_since >= kReputePatience;
     if (fitting.empty() && waited) fitting = std::move(of_bad_repute);
     reckoning.see(fitting);
-    for (auto& c : fitting) c.score = reckoning.score(c);
+    for (auto& c : fitting) reckoning.rank(c);
     std::ranges::sort(fitting, before);
     std::ranges::sort(near, before);
     if (world.list_seen) {
@@ -172,7 +177,7 @@ Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Off
         decision.near_misses.push_back(explain(std::move(fit)));
     }
     for (const auto& [reason, count] : decision.refused) {
-        const auto key = spec_key(reason), config = config_key(reason);
+        const auto key = spec_key(spec, reason), config = config_key(reason);
         if (!key.empty()) decision.sources.push_back({reason, std::string(key), false, line_of(spec, key)});
         else if (!config.empty()) decision.sources.push_back({reason, std::string(config), true, 0});
     }

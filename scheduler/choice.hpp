@@ -80,6 +80,7 @@ struct NearMiss {
     Offer offer;
     UsdPerHour all_in;
     std::string reason;  // the one filter it failed
+    std::string key;     // of the spec, that the reason comes from; empty = none
     std::string detail;  // "0.43 $/h is over max_price 0.40"
 };
 
@@ -118,7 +119,8 @@ struct Decision {
     std::string wait_reason;
 };
 
-/// The filters and their reasons are in scheduler/filters.hpp. Filters and ranks by the score (above; without known work the price
+/// The filters and their reasons are in scheduler/filters.hpp. What is expected to run into limits.duration, and so to end without
+/// being done, comes after all that is not. Filters and ranks by the score (above; without known work the price
 /// per hour is, where limits.duration is known, that of an hour of that run: its bill may grow in hours),
 /// raised by the handicap of a host of bad repute (one that is out is taken only by a task that has waited
 /// kReputePatience with nothing else that fits); at equal score the local machine comes first, then provider and offer id order.

@@ -45,6 +45,7 @@ Json finish_json(const FinishCost& cost) {
     if (cost.speed > 0) out["speed"] = shown(cost.speed);
     out["losses"] = shown(cost.losses);
     if (cost.hopeless) out["hopeless"] = true;
+    if (cost.cut_off) out["cut_off"] = true;
     out["from"] = {{"work", cost.work_from}, {"speed", cost.speed_from}, {"losses", cost.losses_from}, {"start", cost.start_from}};
     return out;
 }
@@ -100,7 +101,7 @@ std::string decision_json(const Decision& decision) {
         Json line = offer_json(miss.offer, miss.all_in);
         line["reason"] = miss.reason;
         line["detail"] = miss.detail;
-        if (const auto key = spec_key(miss.reason); !key.empty()) line["key"] = key;
+        if (!miss.key.empty()) line["key"] = miss.key;
         out["near_misses"].push_back(std::move(line));
     }
     out["sources"] = Json::object();

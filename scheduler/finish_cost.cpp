@@ -14,8 +14,8 @@ constexpr std::int64_t kMoneyMost = INT64_MAX / 64;  // so that the sum of the l
 
 /// Upwards, but not for what is less than a microsecond over: that is how doubles are.
 Millis ceil_hours(double hours) {
-    const double micros = std::round(std::clamp(hours, 0.0, kHoursMost) * 3.6e9);
-    return Millis{static_cast<std::int64_t>(std::ceil(micros / 1000))};
+    const double thousandths = std::round(std::clamp(hours, 0.0, kHoursMost) * 3.6e9);
+    return Millis{static_cast<std::int64_t>(std::ceil(thousandths / 1000))};
 }
 double hours_of(Millis t) {
     return static_cast<double>(t.count()) / 3.6e6;
@@ -195,6 +195,7 @@ FinishCost FinishEstimator::reckon(const Offer& offer, double share, UsdPerHour 
     out.losses = o.losses;
     out.hopeless = o.hopeless;
     out.run = ceil_hours(work);
+    out.cut_off = spec_.limits.duration && task_.ran + out.run > *spec_.limits.duration;
     const Millis restored = resumes ? restore.typical : Millis{0};
     const Millis extra = ceil_hours(std::max(0.0, o.held - work - hours_of(start)));
     out.held = out.run + start + restored + extra;

@@ -84,6 +84,7 @@ struct FinishCost {
     WorkUnit unit{WorkUnit::step};
     double losses{0};  // machines expected to be lost
     bool hopeless{false};  // losses would take more than it gains
+    bool cut_off{false};   // the work takes longer than what is left of limits.duration
     // Where each figure comes from, for people.
     std::string work_from, speed_from, losses_from, start_from;
 };

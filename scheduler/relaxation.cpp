@@ -97,6 +97,13 @@ std::string_view spec_key(std::string_view reason) {
     return source == nullptr ? std::string_view() : source->spec;
 }
 
+std::string_view spec_key(const JobSpec& spec, std::string_view reason) {
+    const auto key = spec_key(reason);
+    if (key == "resources.vram" && spec.lines.contains("resources.estimate")) return "resources.estimate";
+    if (reason == "provider_excluded" && spec.resources.providers.empty()) return "resources.exclude_providers";
+    return key;
+}
+
 std::string_view config_key(std::string_view reason) {
     const auto* source = source_of(reason);
     return source == nullptr ? std::string_view() : source->config;
@@ -117,7 +124,8 @@ void Relaxations::put(std::string_view reason, std::string key, Kind kind, const
 void Relaxations::add(const Fit& fit, std::string_view reason) {
     const auto* source = source_of(reason);
     if (source == nullptr || source->spec.empty()) return;
-    const std::string key(source->spec);
+    const std::string key(spec_key(fit.spec, reason));
+    if (key == "resources.estimate") return;  // what a model needs is no wish
     const auto& r = fit.spec.resources;
     const auto& o = fit.offer;
     const auto drop = [&] { put(reason, key, Kind::drop, "leave out", {}); };

@@ -21,6 +21,8 @@ struct Fit;
 /// The key of the spec that a refusal reason comes from ("resources.max_price"); empty where it is no line of the spec's doing (the
 /// market, a provider, a quota). A reason that is not known gives empty too.
 [[nodiscard]] std::string_view spec_key(std::string_view reason);
+/// The same for one spec, which may have said it by another key: memory by resources.estimate, providers by exclude_providers.
+[[nodiscard]] std::string_view spec_key(const JobSpec& spec, std::string_view reason);
 /// The key of the configuration that it comes from ("quotas.machines"); empty = none.
 [[nodiscard]] std::string_view config_key(std::string_view reason);
 /// The line of the submitted text on which `key` was written; 0 = it was not.

@@ -147,6 +147,6 @@ TEST_CASE("left out one by one, the measured cards are found within the error th
     CAPTURE(sum / count);
     CAPTURE(most);
     CHECK(count >= 25);
-    CHECK(sum / count < 0.11);
-    CHECK(most < 0.60);
+    CHECK(sum / count < 0.095);
+    CHECK(most < 0.42);
 }

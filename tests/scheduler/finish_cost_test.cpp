@@ -328,6 +328,36 @@ TEST_CASE("a lease must outlast the expected run") {
     CHECK(chosen(spec, w, offers) == "ends");
 }
 
+TEST_CASE("a card on which the work does not end within limits.duration comes last, however cheap") {
+    FinishWorld w;
+    test::add_speed(*w.history, w.family, "RTX-4090", 1'000);
+    test::add_speed(*w.history, w.family, "RTX-3090", 500);
+    JobSpec spec = test::job();
+    const Offer fast = priced("vastai", "fast", 900'000), slow = priced("vastai", "slow", 50'000, "RTX-3090");
+    struct Row {
+        Millis limit, ran;
+        const char* chosen;
+    };
+    for (const Row& row : {Row{hours{24}, Millis{0}, "slow"}, {hours{12}, Millis{0}, "fast"}, {hours{24}, hours{10}, "fast"},
+                           {hours{5}, Millis{0}, "slow"}}) {  // neither makes it in five hours
+        CAPTURE(row.limit.count());
+        spec.limits.duration = row.limit;
+        TaskRecord task;
+        task.ran = row.ran;
+        CHECK(chosen(spec, w, {slow, fast}, task) == row.chosen);
+        CHECK(chosen(spec, w, {fast, slow}, task) == row.chosen);
+    }
+    spec.limits.duration = hours{12};
+    // A card of unknown speed is no way around it.
+    Offer odd = slow;
+    odd.id = "odd";
+    odd.gpu = {.canonical = "", .provider_name = "NVIDIA", .memory = {}};
+    odd.gpu_rate = UsdPerHour{1'000};
+    CHECK(chosen(spec, w, {odd, slow, fast}) == "fast");
+    CHECK(reckoned(spec, w, slow).cut_off);
+    CHECK(!reckoned(spec, w, fast).cut_off);
+}
+
 TEST_CASE("a host of bad repute is dearer by its handicap in money to finish, too") {
     FinishWorld w;
     test::add_speed(*w.history, w.family, "RTX-4090", 1'000);

@@ -265,6 +265,25 @@ TEST_CASE("each reason has its key, and the line where it was written") {
     CHECK(!out["relaxations"][0].contains("admits_all"));
 }
 
+TEST_CASE("what was said by another key is told by that key") {
+    Setting x;
+    x.job.resources.vram = exactly(100 * kGB);
+    x.job.lines = {{"resources.estimate", 5}};
+    auto decision = choose(x.job, {}, std::vector<Offer>{x.offer}, x.world);
+    REQUIRE(decision.sources.size() == 1);
+    CHECK(decision.sources[0].key == "resources.estimate");
+    CHECK(decision.sources[0].line == 5);
+    CHECK(decision.near_misses[0].key == "resources.estimate");
+    CHECK(decision.relaxations.empty());  // what a model needs is no wish
+    x.job = job();
+    x.job.resources.exclude_providers = {"vastai"};
+    decision = choose(x.job, {}, std::vector<Offer>{x.offer}, x.world);
+    CHECK(decision.sources[0].key == "resources.exclude_providers");
+    x.job.resources.providers = {"lambda"};
+    CHECK(choose(x.job, {}, std::vector<Offer>{x.offer}, x.world).sources[0].key == "resources.providers");
+    CHECK(choose(x.job, {}, std::vector<Offer>{x.offer}, x.world).relaxations.empty());  // two changes
+}
+
 TEST_CASE("a change is proposed beside a choice, and keys come in their order") {
     Setting x;
     x.job.resources.max_price = UsdPerHour{350'000};
