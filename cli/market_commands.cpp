@@ -9,6 +9,7 @@
 #include "cli/explain_text.hpp"
 #include "cli/json_read.hpp"
 #include "cli/listing.hpp"
+#include "cli/market_history.hpp"
 #include "cli/spec_file.hpp"
 
 namespace gf::cli {
@@ -140,7 +141,31 @@ void add_market_commands(CLI::App& app, Action& chosen) {
     market->add_option("--provider", options->provider, "only this provider");
     market->add_option("-n,--limit", options->limit, "at most so many (default 50)")
         ->check(CLI::Range(1, 1'000'000));
-    market->callback([&chosen, options] { chosen = [options](Context& c) { return offers(c, *options); }; });
+    auto history = std::make_shared<HistoryOptions>();
+    auto* past = market->add_flag("--history", history->wanted, "what was offered in a span of time, as the daemon has recorded it");
+    market->add_option("--gpus", history->gpus, "with --history: only this number of GPUs")->check(CLI::Range(1, 64))->needs(past);
+    auto* spot = market->add_flag("--spot", history->spot, "with --history: only spot")->needs(past);
+    market->add_flag("--on-demand", history->on_demand, "with --history: only on demand")->needs(past)->excludes(spot);
+    market->add_option("--from", history->from, "with --history: a time, a day, or how long ago such as 30d (default 7d)")->needs(past);
+    market->add_option("--to", history->to, "with --history: the same (default now)")->needs(past);
+    auto* tick = market->add_option("--tick", history->tick, "with --out: time between two rows (default 5m)");
+    auto* out = market->add_option("--out", history->out,
+                                   "with --history: writes availability.csv, prices.csv and known.csv for gpuferry-replay into this folder")
+                    ->needs(past);
+    tick->needs(out);
+    market->add_option("--known", history->known_least, "with --out: least share of the time that must be known of a zone (default 0.9)")
+        ->check(CLI::Range(0.0, 1.0))
+        ->needs(out);
+    market->callback([&chosen, options, history] {
+        if (!history->wanted) {
+            chosen = [options](Context& c) { return offers(c, *options); };
+            return;
+        }
+        history->gpu = options->gpu;
+        history->provider = options->provider;
+        history->limit = options->limit;
+        chosen = [history](Context& c) { return offer_history(c, *history); };
+    });
 
     app.add_subcommand("gpus", "the GPUs that gpuferry knows by name")->fallthrough()->callback([&chosen] {
         chosen = gpus;
