@@ -121,8 +121,10 @@ void Simulation::drive(Agent& agent, ModelMachine& machine) {
         waiting_[request] = [this, machine = agent.machine, boot = agent.boot, attempt = agent.lease->attempt,
                              number = agent.lease->number, job_id = JobId{agent.lease->job}](const ApiResult& result) {
             const auto found = agents_.find(machine);
+            if (result.status == 409) refused(job_id, number);
             if (result.status == 200) {
                 UserJob& done = jobs_.at(job_id);
+                accepted(job_id, number, "an output");
                 if (number < done.accepted_outputs_attempt) violated("P2", "an older attempt's output was accepted");
                 done.accepted_outputs_attempt = number;
             }
@@ -145,10 +147,12 @@ void Simulation::offer_checkpoint(Agent& agent, const ap::Lease& lease, const st
         const auto found = agents_.find(machine);
         if (result.status == 200) {
             ++report_.checkpoints;
+            accepted(job_id, number, "a checkpoint");
             if (number < job.highest_attempt)
                 violated("P2", "a checkpoint of attempt " + std::to_string(number) + " was committed while attempt " +
                                    std::to_string(job.highest_attempt) + " exists");
         }
+        if (result.status == 409) refused(job_id, number);
         if (found == agents_.end() || found->second.boot != boot) return;
         if (result.status == 200 && found->second.open_manifest == manifest) found->second.open_manifest.clear();
         if (result.status == 409 && found->second.lease && found->second.lease->number == number) found->second.fenced = true;
@@ -164,6 +168,26 @@ void Simulation::offer_checkpoint(Agent& agent, const ap::Lease& lease, const st
           });
 }
 
+void Simulation::look_for_doubles() {
+    if (report_.doubled > 0) return;
+    std::set<std::string> held;
+    for (const auto& [pid, agent] : agents_) {
+        const bool believes = agent.lease && !agent.fenced && (agent.state == "preparing" || agent.state == "running");
+        if (believes && !held.insert(agent.lease->job).second) report_.doubled = 1;
+    }
+}
+
+void Simulation::accepted(const JobId& job, std::int64_t number, std::string_view what) {
+    const UserJob& of = jobs_.at(job);
+    if (number < of.highest_leased)
+        violated("P2", std::string(what) + " of attempt " + std::to_string(number) + " was accepted after an agent was handed attempt " +
+                           std::to_string(of.highest_leased));
+}
+
+void Simulation::refused(const JobId& job, std::int64_t number) {
+    if (number < jobs_.at(job).highest_leased) ++report_.fenced;
+}
+
 void Simulation::exit_agent(Agent& agent, std::optional<int> code, std::string reason) {
     agent.state = "exited";
     ap::Exited m;
@@ -176,7 +200,13 @@ void Simulation::exit_agent(Agent& agent, std::optional<int> code, std::string r
 
 void Simulation::agent_gets_lease(Agent& agent, const ap::Lease& lease) {
     if (agent.lease && agent.lease->attempt == lease.attempt) return;  // the same lease again changes nothing
-    const UserJob& job = jobs_.at(JobId{lease.job});
+    UserJob& job = jobs_.at(JobId{lease.job});
+    if (lease.number < job.highest_leased)
+        violated("P2", "attempt " + std::to_string(lease.number) + " was handed out after attempt " + std::to_string(job.highest_leased));
+    for (const auto& [pid, other] : agents_)
+        if (&other != &agent && other.lease && other.lease->job == lease.job && other.lease->number == lease.number)
+            violated("P2", "two agents were handed attempt " + std::to_string(lease.number));
+    job.highest_leased = lease.number;
     if (lease.generation != job.committed_generation)
         violated("P3", "leased from generation " + std::to_string(lease.generation) + ", newest committed is " +
                            std::to_string(job.committed_generation));

@@ -61,20 +61,7 @@ std::int64_t ModelProvider::costs(const ModelMachine& m) const {
 
 void ModelProvider::rate_changed(ModelMachine& m, Instant at) {
     m.dearest = std::max(m.dearest, costs(m));
-    if (costs(m) == m.rate_told) {
-        // Back to what is known: what happened meanwhile stays untold.
-        if (m.untold_since) m.untold_micros_ms += std::max(m.rate_told, m.gpu_rate.micros) * (at - *m.untold_since).count();
-        m.untold_since.reset();
-    } else if (!m.untold_since) {
-        m.untold_since = at;
-    }
-}
-
-void ModelProvider::told(ModelMachine& m, Instant now) {
-    const std::int64_t most = std::max({costs(m), m.rate_told, m.gpu_rate.micros});
-    if (m.untold_since) m.untold_micros_ms += most * (now - *m.untold_since).count();
-    m.untold_since.reset();
-    m.rate_told = costs(m);
+    m.bill.change(at, costs(m));
 }
 
 void ModelProvider::advance(Instant now) {
@@ -132,12 +119,14 @@ void ModelProvider::weather(Instant now) {
     }
 }
 
-ModelMachine& ModelProvider::migrate(const std::string& id) {
+ModelMachine& ModelProvider::migrate(const std::string& id, Instant now) {
     auto node = machines_.extract(id);
     const std::string to = name_.get() + std::to_string(next_++);
     node.key() = to;
     node.mapped().id = ProviderMachineId{to};
-    node.mapped().disturbed = node.mapped().migrated = node.mapped().moved_unseen = true;
+    node.mapped().disturbed = node.mapped().migrated = true;
+    node.mapped().listed = false;
+    node.mapped().bill.move(now);
     ++node.mapped().boots;
     ++migrations;
     return machines_.insert(std::move(node)).position->second;
@@ -176,9 +165,8 @@ ModelMachine& ModelProvider::make(const LaunchRequest& request, Instant began, I
     m.runs_at = now + profile_.boot_least + span(profile_.boot_most - profile_.boot_least);
     m.never_boots = chance(faults_.never_boots, 10);
     if (m.never_boots) m.disturbed = true;
-    // Its maker bills from the begin of the call.
-    m.rate_told = costs(m);
-    m.untold_micros_ms = m.gpu_rate.micros * (now - began).count();
+    m.dearest = costs(m);
+    m.bill.begin(began, now, costs(m));
     ++creates;
     return m;
 }
@@ -212,10 +200,7 @@ LaunchOutcome ModelProvider::launch(const LaunchRequest& request, Instant began,
     return out;
 }
 
-ProviderMachine ModelProvider::shown(ModelMachine& m, Instant now) {
-    told(m, now);
-    m.shown = true;
-    m.moved_unseen = false;
+ProviderMachine ModelProvider::shown(const ModelMachine& m) const {
     const std::int64_t disk = m.presence == Presence::unknown ? 0 : disk_rate(m.offer, kDiskGb).micros;
     ProviderMachine out;
     out.id = m.id;
@@ -252,20 +237,17 @@ Result<Listing> ModelProvider::list(Instant now) {
     const bool drifted = chance(faults_.drifts, 8);
     for (auto& [id, m] : machines_) {
         if (exists(m) && m.listed_from <= now && !(is_short && rng_.below(3) == 0)) {
-            // What is told in odd units is not told.
-            const ModelMachine before = m;
-            out.machines.push_back(shown(m, now));
-            if (drifted) m = before;
-            m.shown = true;
-            m.moved_unseen = false;
+            // A machine that no listing has shown yet is looked at by chance only.
+            if (!m.listed) m.bill.trouble(now);
+            m.shown = m.listed = true;
+            out.machines.push_back(shown(m));
         } else if (!exists(m) && m.ended_at && now - *m.ended_at < profile_.settle - Seconds{20} && chance(faults_.listing_stale, 60)) {
             ModelMachine was = m;
             was.presence = m.last;
             m.shown = true;
-            out.machines.push_back(shown(was, now));
+            out.machines.push_back(shown(was));
         }
     }
-    drifting_ = drifted;
     if (!drifted) return out;
     ++drifts;
     out.drift.push_back({"price_unit", "rates are in cents"});
@@ -278,23 +260,13 @@ Result<ProviderMachine> ModelProvider::read(const ProviderMachineId& id, Instant
     if (chance(faults_.read_fails, 25)) return fail(ErrorKind::unavailable, "time-out");
     const auto found = machines_.find(id.get());
     if (found == machines_.end() || !exists(found->second)) {
-        // Of an id that was never shown this is no news: it may not have appeared yet.
-        if (found != machines_.end() && found->second.shown) told(found->second, now);
         ProviderMachine gone;
         gone.id = id;
         gone.presence = Presence::gone;
         return gone;
     }
-    // While its answers drift, nobody believes what it says of money.
-    ModelMachine& m = found->second;
-    const ModelMachine before = m;
-    ProviderMachine out = shown(m, now);
-    if (drifting_) {
-        m = before;
-        m.shown = true;
-        m.moved_unseen = false;
-    }
-    return out;
+    found->second.shown = true;
+    return shown(found->second);
 }
 
 Result<void> ModelProvider::destroy(const ProviderMachineId& id, Instant now) {

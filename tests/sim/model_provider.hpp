@@ -8,6 +8,7 @@
 
 #include "model/id.hpp"
 #include "providers/port.hpp"
+#include "tests/sim/bill.hpp"
 
 namespace gf::sim {
 
@@ -88,14 +89,11 @@ struct ModelMachine {
     UsdPerHour gpu_rate;                 // while it runs
     std::optional<UsdPerHour> bid;
     int gpus{1};
-    bool migrated{false};
     std::int64_t dearest{0};          // what an hour of it has cost at most
-    bool moved_unseen{false};         // under its newest id it was never shown
-    // What an onlooker cannot know better: how long each change of what it costs had not been told to anybody yet.
-    std::int64_t untold_micros_ms{0};
-    std::int64_t rate_told{0};
-    std::optional<Instant> untold_since;
-    bool shown{false};  // to anybody, ever
+    Bill bill;
+    bool migrated{false};
+    bool shown{false};   // to anybody, ever
+    bool listed{false};  // under this id
     Presence last{Presence::booting};  // before it was gone
 };
 
@@ -118,7 +116,7 @@ class ModelProvider {
     /// What nature does in a second: floors move, storms begin.
     void weather(Instant now);
     /// The same machine under another id.
-    ModelMachine& migrate(const std::string& id);
+    ModelMachine& migrate(const std::string& id, Instant now);
     /// The change is in what it costs from now on.
     void set_rate(ModelMachine& m, UsdPerHour rate) { m.gpu_rate = rate; }
 
@@ -133,14 +131,13 @@ class ModelProvider {
     std::map<std::string, ModelMachine>& machines() { return machines_; }
     /// Exists and bills (or could): not gone.
     [[nodiscard]] static bool exists(const ModelMachine& m) { return m.presence != Presence::gone; }
+    bool blind{false};  // its last listing did not reach the daemon as it should: the next one is put off
     int creates{0}, raises{0}, drifts{0}, migrations{0};
     bool faults_on{true};
 
  private:
     bool chance(bool on, unsigned percent) { return faults_on && on && rng_.below(100) < percent; }
-    /// What the caller is told now, and knows from now on.
-    ProviderMachine shown(ModelMachine& m, Instant now);
-    void told(ModelMachine& m, Instant now);
+    [[nodiscard]] ProviderMachine shown(const ModelMachine& m) const;
     void rate_changed(ModelMachine& m, Instant at);
     ModelMachine& make(const LaunchRequest& request, Instant began, Instant now);
     [[nodiscard]] bool storm(Instant now) const { return faults_on && now < storm_until_; }
@@ -151,7 +148,6 @@ class ModelProvider {
     const Faults& faults_;
     UsdPerHour floor_{180'000};
     Instant storm_until_{};
-    bool drifting_{false};  // the last listing was in odd units
     std::map<std::string, ModelMachine> machines_;
     std::vector<Offer> market_;
     int next_{1};

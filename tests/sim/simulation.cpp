@@ -113,6 +113,7 @@ void Simulation::load() {
             if (user.key == job.spec) specs[job.id] = user.spec;
     std::vector<Orchestrator::ProviderInfo> infos;
     for (const auto& p : providers_) infos.push_back({p->name(), p->capabilities()});
+    remember_looks();
     core_ = std::make_unique<Orchestrator>(settings_, std::move(infos), rng_.next(), *live, std::move(specs), now_);
 }
 
@@ -131,6 +132,8 @@ void Simulation::crash(std::string_view why) {
     core_.reset();
     open_ = {};
     open_events_.clear();
+    open_looks_.clear();
+    trouble_everywhere();
     waiting_.clear();
     for (auto& [id, agent] : agents_) agent.connected = false;
     daemon_up_ = now_ + Millis{static_cast<std::int64_t>(500 + rng_.below(90'000))};
@@ -142,7 +145,7 @@ void Simulation::trace(const std::string& line) {
     if (told_) std::cout << rfc3339(now_) << " " << line << "\n";
 }
 
-void Simulation::deliver(Event event) {
+void Simulation::deliver(Event event, Instant made) {
     if (!core_) return;  // the process is down: whoever called gets no answer
     ++report_.steps;
     trace(told(event));
@@ -152,6 +155,7 @@ void Simulation::deliver(Event event) {
         if (!commit()) return;
         open_events_.push_back(event);
     }
+    note_looks(event, made);
     Effects out = core_->apply(event, rows_for(want), now_);
     for (const auto& row : out.rows) trace("  " + told(row));
     for (const auto& effect : out.after_commit) trace("  -> " + told(effect));
@@ -165,6 +169,8 @@ void Simulation::deliver(Event event) {
 bool Simulation::commit() {
     std::vector<Event> events = std::move(open_events_);
     open_events_.clear();
+    std::vector<PendingLook> looks = std::move(open_looks_);
+    open_looks_.clear();
     Batch batch = std::move(open_);
     open_ = {};
     if (!batch.rows.empty()) {
@@ -178,7 +184,7 @@ bool Simulation::commit() {
                 if (RequestId* id = request_of(event); id && *id) {
                     waiting_.erase(*id);
                 } else if (!std::holds_alternative<Tick>(event) && !std::holds_alternative<QueuePage>(event)) {
-                    later(Millis{100}, [this, event, epoch = epoch_] { if (epoch == epoch_) deliver(event); });
+                    later(Millis{100}, [this, event, made = now_, epoch = epoch_] { if (epoch == epoch_) deliver(event, made); });
                 }
             }
             return false;
@@ -192,6 +198,7 @@ bool Simulation::commit() {
         if (!committed) violated("store", committed.error().message);
         check_rows(batch.rows);
     }
+    take_looks(std::move(looks));
     std::vector<Effect> effects = std::move(batch.effects);
     if (chance(faults_.daemon_crash, 2) && !effects.empty()) {
         // Killed between the commit and some effect: those before the kill point were let out.
@@ -246,14 +253,23 @@ void Simulation::release_call(Effect& effect) {
     const Millis there = latency();
     const Millis back = latency();
     const int epoch = epoch_;
-    const auto answer = [this, epoch, back](Event event) {
-        later(back, [this, epoch, event = std::move(event)] { if (epoch == epoch_) deliver(event); });
-    };
+    const bool slow = there + back > Seconds{2};
     const Instant began = now_;
+    const auto answer = [this, epoch, back, slow](ModelProvider& p, Event event) {
+        later(back, [this, epoch, slow, &p, made = now_, event = std::move(event)] {
+            if (slow) trouble_at(p, now_);
+            if (epoch == epoch_) deliver(event, made);
+        });
+    };
     std::visit(
         [&](auto& e) {
-            if constexpr (requires { made(provider(e.provider), e, began, began, began); })
-                later(there, [this, e, began, back, answer] { answer(made(provider(e.provider), e, began, now_, now_ + back)); });
+            if constexpr (requires { made(provider(e.provider), e, began, began, began); }) {
+                if (slow) trouble_at(provider(e.provider), now_ + there + back);  // nobody looks again before it is answered
+                later(there, [this, e, began, back, answer] {
+                    ModelProvider& p = provider(e.provider);
+                    answer(p, made(p, e, began, now_, now_ + back));
+                });
+            }
         },
         effect);
 }
@@ -356,7 +372,7 @@ void Simulation::trouble() {
                 agents_.erase(agent);
                 if (old.connected) deliver(AgentDisconnected{old.id, old.boot});
             }
-            p->migrate(id);
+            p->migrate(id, now_);
         }
     }
     if (core_ && chance(faults_.daemon_crash, 2)) crash("kill -9");
@@ -366,6 +382,7 @@ void Simulation::trouble() {
             agent.worked_to = now_;
             agent.phase_ends = std::max(agent.phase_ends, now_);
         }
+        trouble_everywhere();
         deliver(ClockJumped{"suspend"});
     }
 }
@@ -405,6 +422,7 @@ Report Simulation::run() {
         for (auto& p : providers_) p->weather(now_);
         if (faults_on_) trouble();
         agents();
+        look_for_doubles();
         deliver(Tick{});
         if (core_) commit();
         check_fleet();

@@ -27,6 +27,11 @@ struct Report {
     std::int64_t off_micros{0};        // sum over machines of |ledger - bill|
     int machines_off{0};               // further off than 1 % or one unit of the bill
     std::int64_t at_least_micros{0};   // billed for machines whose cost is marked as "at least"
+    // Of machines whose bill met no trouble: a daemon that was down, a listing that was lost, a suspend.
+    std::int64_t plain_billed_micros{0}, plain_ledger_micros{0};
+    int plain_machines{0};
+    int doubled{0};  // two agents held an attempt of one task at the same time
+    int fenced{0};   // refusals that the older of two such agents was given
     int raises{0}, drifts{0}, migrations{0}, marks{0}, breaker_trips{0}, tidies{0};
     double simulated_hours{0};
     std::string trace_hash;  // same seed, same trace
@@ -78,13 +83,15 @@ class Simulation {
         std::int64_t committed_step{0};
         std::int64_t committed_generation{0};
         int highest_attempt{0};
+        std::int64_t highest_leased{0};  // attempt that an agent was handed
         int accepted_outputs_attempt{0};
     };
 
     // harness
     void at(Instant when, std::function<void()> what);
     void later(Millis d, std::function<void()> what) { at(now_ + d, std::move(what)); }
-    void deliver(Event event);
+    /// `made`: of an answer, when its provider gave it.
+    void deliver(Event event, Instant made = {});
     /// Ends the open batch. False if nothing of it happened or the process died on the way.
     bool commit();
     void trace(const std::string& line);
@@ -106,7 +113,30 @@ class Simulation {
     void agent_hears(const MachineId& id, const agent_protocol::ToAgent& message);
     void agent_gets_lease(Agent& agent, const agent_protocol::Lease& lease);
     void close_agent(const MachineId& id);
+    /// Two agents of one task may both believe that it is theirs; only the younger one's word counts.
+    void look_for_doubles();
+    void accepted(const JobId& job, std::int64_t number, std::string_view what);
+    void refused(const JobId& job, std::int64_t number);
     void exit_agent(Agent& agent, std::optional<int> code, std::string reason);
+    // looks.cpp
+    struct PendingLook {
+        ModelProvider* provider;
+        ModelMachine* machine;
+        std::string id;  // as it was when the answer was given
+        Look look;
+        enum class Shows : std::uint8_t { alive, gone, created } shows;
+    };
+    static void trouble_at(ModelProvider& p, Instant at);
+    void trouble_everywhere();
+    /// What an answer tells of each machine, held against the core as it is before it hears it.
+    void note_looks(const Event& event, Instant made);
+    void note_listing(const ListingSeen& e, Instant made);
+    void note_read(const ReadEnded& e, Instant made);
+    void note_launch(const LaunchEnded& e, Instant made);
+    /// They are committed.
+    void take_looks(std::vector<PendingLook> looks);
+    /// The daemon begins with what its store has of earlier looks.
+    void remember_looks();
     // checks
     void check_rows(const std::vector<RowChange>& rows);
     void check_fleet();
@@ -128,6 +158,7 @@ class Simulation {
     std::unique_ptr<Orchestrator> core_;
     Batch open_;                       // applied and not committed yet
     std::vector<Event> open_events_;   // whose rows those are
+    std::vector<PendingLook> open_looks_;  // and what they told
     CoreSettings settings_;
     std::vector<std::unique_ptr<ModelProvider>> providers_;
     std::multimap<Instant, std::function<void()>> todo_;
@@ -139,6 +170,8 @@ class Simulation {
     std::map<TaskId, std::map<int, MachineId>> placed_; // attempt number -> machine, from committed rows
     std::map<MachineId, std::string> provider_ids_;     // from committed rows
     std::map<MachineId, MachineRecord> rows_;           // last committed row of each machine
+    std::map<std::string, MachineId> row_of_;           // provider machine id -> row
+    std::map<MachineId, Instant> interval_began_;       // the last interval of its ledger
     std::uint64_t trace_{1469598103934665603ULL};
     Report report_;
 };

@@ -20,6 +20,10 @@ std::uint64_t number(const char* name, std::uint64_t otherwise) {
     return value ? std::strtoull(value, nullptr, 10) : otherwise;
 }
 
+std::string share(std::int64_t part, std::int64_t whole) {
+    return std::to_string(whole == 0 ? 1.0 : static_cast<double>(part) / static_cast<double>(whole));
+}
+
 /// Runs `count` seeds and adds them up. With a profile, against a provider like that. Seeds share nothing, so that each core
 /// takes the next one.
 Report run(const Profile* like, std::uint64_t first, std::uint64_t count, bool tell) {
@@ -48,7 +52,8 @@ Report run(const Profile* like, std::uint64_t first, std::uint64_t count, bool t
             all.held += r.held; all.creates += r.creates; all.attempts += r.attempts; all.checkpoints += r.checkpoints;
             all.crashes += r.crashes; all.failed_commits += r.failed_commits; all.kill_points += r.kill_points;
             all.steps += r.steps; all.batched += r.batched; all.billed_micros += r.billed_micros; all.ledger_micros += r.ledger_micros;
-            all.off_micros += r.off_micros; all.machines_off += r.machines_off; all.at_least_micros += r.at_least_micros; all.raises += r.raises; all.drifts += r.drifts;
+            all.plain_billed_micros += r.plain_billed_micros; all.plain_ledger_micros += r.plain_ledger_micros;
+            all.plain_machines += r.plain_machines; all.doubled += r.doubled; all.fenced += r.fenced; all.off_micros += r.off_micros; all.machines_off += r.machines_off; all.at_least_micros += r.at_least_micros; all.raises += r.raises; all.drifts += r.drifts;
             all.migrations += r.migrations; all.marks += r.marks; all.breaker_trips += r.breaker_trips; all.tidies += r.tidies;
             all.simulated_hours += r.simulated_hours;
         }
@@ -65,9 +70,11 @@ Report run(const Profile* like, std::uint64_t first, std::uint64_t count, bool t
               << all.kill_points << " kill points, " << all.batched << " events committed together with others, " << all.failed_commits
               << " failed commits, " << all.drifts << " drifted answers, " << all.migrations << " migrations, " << all.raises
               << " bids raised, " << all.marks << " host marks, " << all.breaker_trips << " breaker trips, " << all.tidies
-              << " tidies, billed $" << dollars(all.billed_micros) << ", ledger $" << dollars(all.ledger_micros)
+              << " tidies, two agents alive for one task in " << all.doubled << " runs, " << all.fenced << " refusals of the older one, billed $" << dollars(all.billed_micros) << ", ledger $" << dollars(all.ledger_micros)
               << " ($" << dollars(all.at_least_micros) << " of the bill for machines marked \"at least\"), "
-              << all.machines_off << " machines further off than 1 % or a unit\n";
+              << all.machines_off << " machines further off than 1 % or a unit and a poll; ledger/bill " << share(all.ledger_micros, all.billed_micros)
+              << ", of the " << all.plain_machines << " machines whose bill met no trouble "
+              << share(all.plain_ledger_micros, all.plain_billed_micros) << "\n";
     // A run that exercised nothing proves nothing.
     if (tell) return all;
     CHECK(all.succeeded > 0);
@@ -81,6 +88,11 @@ Report run(const Profile* like, std::uint64_t first, std::uint64_t count, bool t
     CHECK(all.migrations > 0);
     CHECK(all.marks > 0);
     CHECK(all.tidies > 0);
+    if (count < 500) return all;
+    CHECK(all.doubled > 0);
+    CHECK((like || all.fenced > 0));
+    // Where nothing kept the daemon from looking, all ledgers together are the bill within 1 %.
+    CHECK(std::abs(all.plain_ledger_micros - all.plain_billed_micros) <= all.plain_billed_micros / 100);
     return all;
 }
 

@@ -102,6 +102,8 @@ std::string told(const RowChange& row) {
             [](const PutMeta& c) { return "meta " + c.key + "=" + c.value; },
             [](const PutHostMark& c) { return "host " + c.row.key + " " + c.row.last; },
             [](const DropHostMark& c) { return "host " + c.key + " forgotten"; },
+            [](const PutLearned& c) { return "learned " + c.row.kind + " " + c.row.key + "=" + c.row.value; },
+            [](const DropLearned& c) { return "unlearned " + c.kind + " " + c.key; },
             [](const PutSecret& c) { return "secret " + c.row.name; },
             [](const DropSecret& c) { return "secret " + c.name + " dropped"; },
         },
