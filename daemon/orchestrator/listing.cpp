@@ -68,19 +68,24 @@ bool Step::compare_listing(LiveProvider& from, const ListingSeen& e, bool& alone
     for (auto& [id, machine] : w_.machines) {
         const MachineRecord& row = machine.row;
         if (row.provider != from.name || row.provider_id.empty() || !row.read_alive) continue;
-        if (row.state == MachineState::gone || row.state == MachineState::destroying) continue;
+        if (row.state == MachineState::gone) continue;
         const bool listed = std::ranges::any_of(e.result->machines, [&](const auto& m) { return m.id == row.provider_id; });
+        if (row.state == MachineState::destroying) {
+            // It may be gone at last: that need not wait for its next turn after calls that failed.
+            if (!listed && machine.listed) call_read(machine);
+            continue;
+        }
         if (listed) {
             alone = false;
             machine.missed = false;
             continue;
         }
         trusted = false;
-        // New machines may lag; others are asked for by id, which decides about them and about the listing.
-        if (e.began - row.call_ended.value_or(row.created_at) >= settle_time(w_.settings, from.name)) {
-            machine.missed = true;
-            call_read(machine);
-        }
+        // New machines may lag; others are asked for by id, which decides about them and about the listing. One that was listed
+        // once does not lag any more, but it may still flicker, which says nothing of the listing.
+        const bool settled = e.began - row.call_ended.value_or(row.created_at) >= settle_time(w_.settings, from.name);
+        if (settled) machine.missed = true;
+        if (settled || machine.listed) call_read(machine);
     }
     return trusted;
 }
@@ -283,6 +288,7 @@ void Step::on(const ListingSeen& e, const StoredRows& rows) {
             continue;
         }
         seen_rows.insert(machine->row.id);
+        machine->listed = true;
         // Listed under its own id, it was not moved, whatever an earlier listing left out.
         if (machine->moved_at && e.began >= *machine->moved_at) {
             machine->moved_to = ProviderMachineId{};

@@ -134,7 +134,55 @@ TEST_CASE_FIXTURE(Doubts, "a listing that is only ever slowed down is unknown af
     CHECK(cloud().health == "ok");
 }
 
+TEST_CASE_FIXTURE(Doubts, "a new machine that was listed once and is missing is asked for at once; found by the read, its listing keeps its trust (P4)") {
+    const Running a = run_one(on_demand(), "i1");
+    alive_for(a, Seconds{20});
+    listing["cloud"].clear();
+    const int reads_before = read_calls;
+    SUBCASE("it is gone") {
+        const Instant deleted = now;
+        reads["i1"].presence = Presence::gone;
+        alive_for(a, Seconds{20});
+        CHECK(machine(a.machine).state == MachineState::gone);
+        CHECK(store->reader().ledger(a.job, instant_of(0), now)->back().until.value() <= deleted + Seconds{1});
+    }
+    SUBCASE("it is there: listings of new machines flicker") {
+        alive_for(a, Seconds{20});
+        CHECK(read_calls > reads_before);
+        CHECK(machine(a.machine).state == MachineState::busy);
+        CHECK(open().empty());
+    }
+}
+
+TEST_CASE_FIXTURE(Doubts, "a machine that was never listed is not asked for before listings have settled") {
+    submit(on_demand());
+    answer_market();
+    apply(Tick{});
+    answer_market();
+    launched(take<CallLaunch>(), "i1");
+    listing["cloud"].clear();
+    const int reads_before = read_calls;
+    pass(Seconds{50});
+    CHECK(read_calls == reads_before);
+}
+
 // ---- Destroys ----
+
+TEST_CASE_FIXTURE(Doubts, "a machine whose destroys are refused and that a listing lacks is read at once, not when its turn comes (P4)") {
+    const Running a = run_one(on_demand(), "i1");
+    alive_for(a, Seconds{100});
+    exits(a.machine, a.attempt, 0);
+    for (int i = 0; i < 7; ++i) {
+        while (count<CallDestroy>() == 0) pass(Seconds{1});
+        destroy_fails(Error{.kind = ErrorKind::unavailable, .message = "500"});
+    }
+    const Instant deleted = now;
+    set_presence("i1", Presence::gone, "404");
+    listing["cloud"].clear();
+    pass(Seconds{12});
+    CHECK(machine(a.machine).state == MachineState::gone);
+    CHECK(store->reader().ledger(a.job, instant_of(0), now)->back().until.value() <= deleted + Seconds{12});
+}
 
 TEST_CASE_FIXTURE(Doubts, "a machine that was deleted by hand while its destroys are refused is seen to be gone (E04, P4)") {
     const Running a = run_one(on_demand(), "i1");
