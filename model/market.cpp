@@ -17,7 +17,8 @@ MarketSum market_sum(std::span<const MarketPoint> points, Instant from, Instant 
         const MarketPoint& p = points[i];
         const Instant begin = std::max(p.at, from);
         const Instant end = i + 1 < points.size() ? std::min(points[i + 1].at, to) : to;
-        if (p.at > from && p.at < to && (i == 0 || points[i - 1].state != p.state || points[i - 1].price != p.price))
+        if (i > 0 && p.at > from && p.at < to && p.state != MarketState::unknown && points[i - 1].state != MarketState::unknown &&
+            (points[i - 1].state != p.state || points[i - 1].price != p.price))
             ++sum.changes;
         if (end <= begin || p.state == MarketState::unknown) continue;
         sum.known += end - begin;

@@ -78,7 +78,7 @@ struct MarketSum {
     std::optional<UsdPerHour> p10;  // of the price while up, weighted by time; absent = never up
     std::optional<UsdPerHour> p50;
     std::optional<UsdPerHour> p90;
-    int changes{0};                 // of state or price inside the span, its first moment not counted
+    int changes{0};                 // of state or price inside the span, from one known to another: a gap is none
     friend bool operator==(const MarketSum&, const MarketSum&) = default;
 };
 

@@ -24,7 +24,8 @@ TEST_CASE("a span of the market is summed by time, and what nobody looked at is 
     const std::vector<Row> rows{
         {"nothing", {}, {}},
         {"up all along, from before", {up(0, 5)}, {minutes(100), minutes(100), price(5), price(5), price(5), 0}},
-        {"unknown is not down", {up(10, 5), unknown(60)}, {minutes(50), minutes(50), price(5), price(5), price(5), 1}},
+        {"unknown is not down, and a gap is no change", {unknown(0), up(20, 5), unknown(60), up(100, 5)},
+         {minutes(50), minutes(50), price(5), price(5), price(5), 0}},
         {"down counts as known", {up(10, 5), down(35)}, {minutes(100), minutes(25), price(5), price(5), price(5), 1}},
         {"never up has no price", {down(0)}, {minutes(100), minutes(0), {}, {}, {}, 0}},
         {"prices weigh by their time", {up(10, 9), up(25, 3), up(105, 20)},
