@@ -81,7 +81,6 @@ constexpr auto kCheckpoint = std::to_array<JobField>({
 });
 
 constexpr char kBudget[] = "use limits.duration and resources.max_price";
-constexpr char kDeadline[] = "use limits.duration";
 
 constexpr auto kLimits = std::to_array<JobField>({
     {"budget", reserved<kBudget>},
@@ -89,7 +88,14 @@ constexpr auto kLimits = std::to_array<JobField>({
      [](Walk& w, const Node& n, JobDraft& d) {
          if (const auto v = w.duration(n, Seconds{1}, kYear)) d.spec.limits.duration = v;
      }},
-    {"deadline", reserved<kDeadline>},
+    {"deadline",
+     [](Walk& w, const Node& n, JobDraft& d) {
+         const auto typed = w.text(n, 64, "a time such as 2026-12-01T08:00:00Z");
+         if (!typed) return;
+         const auto at = parse_rfc3339(*typed);
+         if (at) d.spec.limits.deadline = at;
+         else w.wrong(n, "a time such as 2026-12-01T08:00:00Z");
+     }},
     {"wait",
      [](Walk& w, const Node& n, JobDraft& d) {
          if (const auto v = w.duration(n, Seconds{1}, kMonth)) d.spec.limits.wait = v;

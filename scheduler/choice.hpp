@@ -19,6 +19,7 @@
 #include "scheduler/gpu_names.hpp"
 #include "scheduler/relaxation.hpp"
 #include "scheduler/reputation.hpp"
+#include "scheduler/spot_policy.hpp"
 
 namespace gf {
 
@@ -117,6 +118,8 @@ struct Decision {
     /// or out of reach), "quota", "balance", "cooling_down", "host_reputation", "max_price" (an offer failed this filter only),
     /// "no_offer_fits". The core's own: "secret_missing", when nothing was looked at for want of a secret.
     std::string wait_reason;
+    /// Where a deadline decides between spot and on-demand: what was decided, and why (spot_policy.hpp). `chosen` follows it.
+    std::optional<SpotDecision> deadline;
 };
 
 /// The filters and their reasons are in scheduler/filters.hpp. What is expected to run into limits.duration, and so to end without

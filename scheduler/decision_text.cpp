@@ -1,4 +1,5 @@
-#include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "scheduler/choice.hpp"
@@ -23,9 +24,9 @@ Json offer_json(const Offer& offer, UsdPerHour all_in) {
 
 /// Three significant digits: what more there were would be noise, and would make every decision a new one.
 double shown(double v) {
-    if (!(v > 0)) return 0;
-    const double unit = std::pow(10, std::floor(std::log10(v)) - 2);
-    return std::round(v / unit) * unit;
+    char out[32];
+    std::snprintf(out, sizeof out, "%.3g", v > 0 ? v : 0);
+    return std::strtod(out, nullptr);
 }
 
 Json finish_json(const FinishCost& cost) {
@@ -86,12 +87,26 @@ Json seen_json(const SeenOffer& offer) {
     return out;
 }
 
+Json deadline_json(const SpotDecision& d) {
+    Json out{{"move", text(d.move)}, {"why", text(d.why)}};
+    if (!d.key.empty()) out["key"] = d.key;
+    out["slack_seconds"] = std::chrono::floor<Seconds>(d.slack).count();
+    out["guard_seconds"] = std::chrono::ceil<Seconds>(d.guard).count();
+    if (d.hour_value) out["hour_value"] = dollars(*d.hour_value);
+    if (d.lifetime) out["lifetime_seconds"] = std::chrono::floor<Seconds>(*d.lifetime).count();
+    if (d.if_idle) out["if_idle"] = dollars(*d.if_idle);
+    if (d.if_spot) out["if_spot"] = dollars(*d.if_spot);
+    if (d.if_sure) out["if_on_demand"] = dollars(*d.if_sure);
+    return out;
+}
+
 }  // namespace
 
 std::string decision_json(const Decision& decision) {
     Json out{{"considered", decision.considered}};
     out["chosen"] = decision.chosen ? ranked_json(*decision.chosen) : Json();
     if (!decision.wait_reason.empty()) out["wait_reason"] = decision.wait_reason;
+    if (decision.deadline) out["deadline"] = deadline_json(*decision.deadline);
     out["refused"] = Json::object();
     for (const auto& [reason, count] : decision.refused) out["refused"][reason] = count;
     out["ranked"] = Json::array();

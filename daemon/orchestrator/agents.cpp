@@ -289,7 +289,7 @@ void Step::exited(LiveMachine& machine, LiveTask& task, const ap::Exited& m) {
         release_machine(machine, "job_over", true);
         return;
     }
-    if (machine.lease_stop && m.reason == "stopped") return left_lease(machine, task, *job);
+    if (machine.leave_stop && m.reason == "stopped") return left(machine, task, *job);
     std::string detail = m.detail;
     if (detail.empty() && m.exit_code) detail = "exit code " + std::to_string(*m.exit_code);
     if (detail.empty() && m.signal) detail = "killed by signal " + std::to_string(*m.signal);

@@ -301,7 +301,9 @@ bool Step::place(LiveJob& job, LiveTask& task, bool fresh_enough) {
     for (const auto& [id, machine] : w_.machines)
         if (machine.row.state == MachineState::unknown && machine.row.task == task.row.id)
             world.paused_providers[machine.row.provider.get()] = "create_outcome_unknown";
-    const Decision decision = choose(*job.spec, task.row, offers, world);
+    if (job.spec->limits.deadline) world.shown = kDeadlineShown;
+    Decision decision = choose(*job.spec, task.row, offers, world);
+    choose_by_deadline(job, task, world, decision);
     if (decision.chosen) {
         const Offer& chosen = decision.chosen->offer;
         LiveProvider& from = w_.providers.at(chosen.provider.get());

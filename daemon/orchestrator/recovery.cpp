@@ -173,34 +173,40 @@ void Step::stop_over(LiveJob& job, LiveTask& task) {
            reason == "duration" ? "limits.duration reached" : reason);
 }
 
-bool Step::leave_before_lease_ends(LiveMachine& machine, LiveTask& task, LiveJob& job) {
+void Step::leave_before_lease_ends(LiveMachine& machine, LiveTask& task, LiveJob& job) {
     // Without checkpoints there is nothing to take along: it runs as long as it may, and ends perhaps.
-    if (!machine.row.offer.lease_end || !job.spec || !job.spec->checkpoint.declared || task.stop_sent || !task.stop_reason.empty() ||
-        task.attempt->state != AttemptState::running)
-        return false;
-    if (!machine.lease_stop) {
-        if (*machine.row.offer.lease_end - now_ > tail(*job.spec)) return false;
-        machine.lease_stop = now_;
-        history({.at = now_, .kind = "lease_ends", .job = machine.row.job, .task = machine.row.task, .attempt = machine.row.attempt,
-                 .machine = machine.row.id, .reason = "lease_ends",
-                 .detail = "the provider's lease ends " + rfc3339(*machine.row.offer.lease_end) + ": checkpoint, then move"});
-        send(machine, agent_protocol::Stop{.attempt = task.attempt->id.get(), .reason = "lease_ends", .checkpoint = true});
-        return false;
-    }
-    if (now_ - *machine.lease_stop < job.spec->checkpoint.grace + w_.settings.stop_slack) return false;
-    left_lease(machine, task, job);
+    if (!machine.row.offer.lease_end || !job.spec || !job.spec->checkpoint.declared) return;
+    if (*machine.row.offer.lease_end - now_ > tail(*job.spec)) return;
+    leave(machine, task, "lease_ends", "the provider's lease ends " + rfc3339(*machine.row.offer.lease_end) + ": checkpoint, then move");
+}
+
+void Step::leave(LiveMachine& machine, LiveTask& task, std::string_view reason, const std::string& detail) {
+    if (machine.leave_stop || task.stop_sent || !task.stop_reason.empty() || task.attempt->state != AttemptState::running) return;
+    machine.leave_stop = now_;
+    machine.leave_reason = reason;
+    history({.at = now_, .kind = std::string(reason), .job = machine.row.job, .task = machine.row.task, .attempt = machine.row.attempt,
+             .machine = machine.row.id, .reason = std::string(reason), .detail = detail});
+    send(machine, agent_protocol::Stop{.attempt = task.attempt->id.get(), .reason = std::string(reason), .checkpoint = true});
+}
+
+bool Step::leave_is_over(LiveMachine& machine, LiveTask& task, LiveJob& job) {
+    if (!machine.leave_stop || !job.spec || task.stop_sent || !task.stop_reason.empty() || !task.attempt) return false;
+    if (now_ - *machine.leave_stop < job.spec->checkpoint.grace + w_.settings.stop_slack) return false;
+    left(machine, task, job);
     return true;
 }
 
-void Step::left_lease(LiveMachine& machine, LiveTask& task, LiveJob& job) {
-    const std::string detail = "the machine's lease at its provider ends";
+void Step::left(LiveMachine& machine, LiveTask& task, LiveJob& job) {
+    const std::string reason = machine.leave_reason;
+    const bool lease = reason == "lease_ends";
+    const std::string detail = lease ? "the machine's lease at its provider ends" : "another machine, or none, is better for its deadline";
     end_attempt(task, machine.row.offer.spot ? Cause::spot_lost : Cause::host_fault, detail);
-    cool(machine.row.offer, "lease_ends", false);
-    destroy(machine, "lease_ends", detail);
+    if (lease) cool(machine.row.offer, "lease_ends", false);
+    destroy(machine, reason, detail);
     if (job.row.cancel_requested || job.row.hold_requested) return stop_over(job, task);
     task.row.not_before.reset();
-    move(task, TaskState::waiting, "lease_ends");
-    move(job, JobState::recovering, "lease_ends", detail);
+    move(task, TaskState::waiting, reason);
+    move(job, JobState::recovering, reason, detail);
 }
 
 void Step::release_machine(LiveMachine& machine, std::string_view reason, bool reusable) {

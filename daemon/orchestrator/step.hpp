@@ -7,6 +7,7 @@
 
 #include "daemon/orchestrator/world.hpp"
 #include "scheduler/choice.hpp"
+#include "scheduler/deadline.hpp"
 
 namespace gf {
 
@@ -203,10 +204,20 @@ class Step {
                 std::string_view detail);
     void stop_job(LiveJob& job, LiveTask& task, std::string_view reason);
     void stop_over(LiveJob& job, LiveTask& task);
-    /// Asks a job to checkpoint and leave a machine whose lease at its provider ends, and lets go of one that does not in time.
-    bool leave_before_lease_ends(LiveMachine& machine, LiveTask& task, LiveJob& job);
+    /// Asks a job to checkpoint and leave a machine whose lease at its provider ends.
+    void leave_before_lease_ends(LiveMachine& machine, LiveTask& task, LiveJob& job);
+    /// Asks a running job to checkpoint and leave its machine, for `reason`. Asked once.
+    void leave(LiveMachine& machine, LiveTask& task, std::string_view reason, const std::string& detail);
+    /// Lets go of one that was asked and did not leave in time. True if it is gone for that.
+    bool leave_is_over(LiveMachine& machine, LiveTask& task, LiveJob& job);
     /// The attempt is over for that: no loss, nobody's fault, nothing counted.
-    void left_lease(LiveMachine& machine, LiveTask& task, LiveJob& job);
+    void left(LiveMachine& machine, LiveTask& task, LiveJob& job);
+    // deadlines.cpp
+    /// For a job whose deadline decides between spot and on-demand: narrows the decision down to what is to be rented now, if anything.
+    void choose_by_deadline(const LiveJob& job, LiveTask& task, const ChoiceWorld& world, Decision& decision);
+    /// A running job with a deadline: leaves its machine when it should be elsewhere.
+    void look_at_deadline(LiveJob& job, LiveTask& task);
+    std::optional<SpotDecision> ask_spot_policy(LiveTask& task, const DeadlinePlan& plan);
     void release_machine(LiveMachine& machine, std::string_view reason, bool reusable);
     // ledger.cpp
     void open_ledger(LiveMachine& machine, Instant from, UsdPerHour gpu, UsdPerHour disk, bool known);
@@ -274,6 +285,7 @@ class Step {
     Instant told_at_;  // when the answer that is applied came; a suspend of ours may lie between
     Effects out_;
     std::vector<JobId> touched_;  // jobs whose state changed in this step
+    int deadline_looks_{0};       // in this step
 };
 
 }  // namespace gf

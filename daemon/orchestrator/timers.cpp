@@ -69,7 +69,10 @@ void Step::drive_machine(LiveMachine& machine) {
         return;
     }
     if (not_started_in_time(machine, task, job)) return;
-    if (task && job && leave_before_lease_ends(machine, *task, *job)) return;
+    if (task && job) {
+        leave_before_lease_ends(machine, *task, *job);
+        if (leave_is_over(machine, *task, *job)) return;
+    }
     if (!task && row.state == MachineState::ready) {
         if (may_hold_work(machine)) return;
         const bool wanted = w_.queued_jobs > 0 || std::ranges::any_of(w_.tasks, [](const auto& entry) {
@@ -168,6 +171,7 @@ void Step::drive_task(LiveTask& task) {
         return;
     }
     if (!task.attempt || task.attempt->state != AttemptState::running || !job->spec || task.stop_sent) return;
+    look_at_deadline(*job, task);
     if (!job->spec->limits.duration) return;
     // The agent ends it by itself at the limit; this is for one that does not.
     const Millis ran = task.row.ran + (now_ - task.attempt->started_at.value_or(now_));

@@ -14,6 +14,8 @@
 #include "scheduler/breaker.hpp"
 #include "scheduler/finish_cost.hpp"
 #include "scheduler/reputation.hpp"
+#include "scheduler/spot_history.hpp"
+#include "scheduler/spot_table.hpp"
 
 namespace gf {
 
@@ -43,6 +45,8 @@ struct LiveTask {
     std::optional<std::int64_t> total;         // steps, as its program last told
     std::optional<Instant> restore_from;       // this attempt restores its checkpoint since
     Bytes checkpoint_size;                     // of the newest generation; 0 = not known
+    SpotHistory market;                        // for a job with a deadline: what spot it could have had since when
+    Instant deadline_looked{};                 // when it was last asked whether it should be elsewhere
 };
 
 struct LiveMachine {
@@ -76,7 +80,8 @@ struct LiveMachine {
     std::optional<Instant> bid_tried;          // the last raise was asked for
     std::optional<UsdPerHour> bid_asked;       // the highest that was asked for and not answered with a plain yes
     bool bid_unsure{false};                    // an earlier process may have asked for a raise that the row does not tell of
-    std::optional<Instant> lease_stop;         // its job was told to checkpoint and leave, because the provider's lease ends
+    std::optional<Instant> leave_stop;         // its job was told to checkpoint and leave
+    std::string leave_reason;                  // for that: "lease_ends", "deadline"
     std::optional<SshEndpoint> tunnel_to;      // where a tunnel was asked for
     std::string tunnel_trouble;                // the last news of it, while its agent has not spoken; for people
 };
@@ -175,6 +180,7 @@ struct World {
     std::map<std::string, AlertRecord> open_alerts;                        // by dedupe key
     std::map<JobId, std::pair<Instant, std::size_t>> decisions_written;    // when, and a hash of what: only changes are written
     std::map<std::string, std::int64_t> secrets;  // those that can be opened: name -> bytes of the value
+    std::shared_ptr<SpotTables> spot_tables{std::make_shared<SpotTables>(16)};  // computed before: some 5 MB each
     // Placement.
     bool queue_dirty{true};                    // something changed that may let a waiting task be placed
     bool queue_read_open{false};
