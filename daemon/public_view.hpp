@@ -1,6 +1,7 @@
 // What the core publishes of its live state: read by the API on its own threads, made anew after a batch.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ struct ProviderView {
     std::optional<Instant> listing_at;
     int offers{0};
     int rejected{0};
+    std::map<std::string, int> rejected_by{};  // reason ("price_zero") -> offers of the last answer that could not be used
     int machines{0};
     std::vector<Drift> drift;        // of its last answers; launches are paused while there is any
 };

@@ -162,6 +162,8 @@ Json provider_view(const ProviderView& provider) {
     out["balance"] = provider.balance ? Json(dollars(*provider.balance)) : Json(nullptr);
     out["offers"] = provider.offers;
     out["offers_rejected"] = provider.rejected;
+    out["offers_rejected_by"] = Json::object();
+    for (const auto& [reason, count] : provider.rejected_by) out["offers_rejected_by"][reason] = count;
     out["offers_at"] = when(provider.offers_at);
     out["listing_at"] = when(provider.listing_at);
     out["machines"] = provider.machines;

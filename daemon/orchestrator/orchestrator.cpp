@@ -127,6 +127,7 @@ PublicView Orchestrator::view(Instant now) const {
         ProviderView view{.name = p.name, .capabilities = p.capabilities, .health = "ok", .reason = {}, .balance = p.balance,
                           .offers_at = p.offers_at, .listing_at = p.listing_at, .offers = static_cast<int>(p.offers.size()),
                           .rejected = static_cast<int>(p.rejected.size())};
+        for (const RejectedOffer& offer : p.rejected) ++view.rejected_by[offer.reason];
         if (!p.listing_asked_once || !p.offers_asked_once) {
             view.health = "unknown";
             view.reason = "not asked yet";

@@ -5,18 +5,19 @@
 //   A02 A09   "an unclear create is adopted", seams_test.cpp "an agent that is faster than the answer"
 //   A04       "an id that never appears"
 //   A05       "an empty listing ends no job"; its drift in hosts_test.cpp
-//   A06       "a null or retired listing is unknown"
-//   A08       "a refused key pauses the provider"; what a 404 is, in tests/providers (conformance)
+//   A06       "a null or retired listing is unknown"; a retired call for logins in secrets_test.cpp "where no registry login is taken"
+//   A08       "a refused key pauses the provider"; what a 404 is, in tests/providers (conformance, wrong_key_test.cpp)
 //   A11       answers_test.cpp "a market that cannot be read is degraded"; bodies in tests/providers
 //   A15       "a provider at its quota is left alone", answers_test.cpp "limits of an account"
-//   B01 B02 B05 B09   prices, units and nulls: tests/providers (mapping of each), tests/scheduler/filters_test.cpp;
-//             prices that are billed: machine_check_test.cpp, drifted ones: hosts_test.cpp
+//   B01 B02 B05 B09   prices, units and nulls: tests/providers (mapping of each, decimal_test.cpp), tests/scheduler/filters_test.cpp;
+//             what people see of them: "what cannot be used of a market"; prices that are billed: machine_check_test.cpp,
+//             tests/providers/vm_rates_test.cpp, drifted ones: hosts_test.cpp
 //   B06       tests/scheduler/choice_test.cpp "disk can make the cheap offer the dear one"
 //   B08       tests/scheduler/filters_test.cpp (lease), answers_test.cpp "a machine whose lease nears its end"
 //   C01 C03 C05 C06 C10   tests/scheduler/gpu_names_test.cpp and filters_test.cpp; on the machine: machine_check_test.cpp
 //   C08       machine_check_test.cpp "a machine that restarts without its GPUs"
 //   E01 E02 E03 E04 E06   below; E01 over a restart in seams_test.cpp
-//   I01       secrets_test.cpp; an enrol token or key is in no row or event: tests/daemon
+//   I01       secrets_test.cpp, tests/model/secret_forms_test.cpp, tests/providers/redaction_test.cpp; an enrol token or key is in no row or event: tests/daemon
 //   L06       machine_check_test.cpp "a price that rises while the job runs", money_test.cpp
 #include "tests/orchestrator/bench.hpp"
 
@@ -565,6 +566,18 @@ TEST_CASE_FIXTURE(Market, "hold checkpoints and stops, release goes on from ther
     const CallLaunch call = take<CallLaunch>();
     launched(call, "s2");
     CHECK(agent_up(call.machine).generation == 1);
+}
+
+TEST_CASE_FIXTURE(Market, "what cannot be used of a market is counted by its reason, until the next answer (B01)") {
+    OfferList list{.offers = offers["cloud"], .rejected = {{"x", "price_zero"}, {"y", "price_zero"}, {"z", "price_not_a_number"}}};
+    apply(OffersSeen{ProviderName{"cloud"}, now, now, list});
+    auto cloud = core->view(now).providers.front();
+    CHECK(cloud.rejected == 3);
+    CHECK(cloud.rejected_by == std::map<std::string, int>{{"price_not_a_number", 1}, {"price_zero", 2}});
+    list.rejected.clear();
+    apply(OffersSeen{ProviderName{"cloud"}, now, now, list});
+    cloud = core->view(now).providers.front();
+    CHECK(cloud.rejected_by.empty());
 }
 
 }  // namespace
