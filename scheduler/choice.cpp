@@ -31,10 +31,6 @@ bool before(const Candidate& a, const Candidate& b) {
            std::tie(b.cut_off, b.score, b_rented, b.offer->provider, b.offer->id, b.offer->spot);
 }
 
-std::int64_t times(std::int64_t value, std::int64_t by, std::int64_t over) {
-    return static_cast<std::int64_t>(std::min<__int128>(static_cast<__int128>(value) * by / over, INT64_MAX / 4));
-}
-
 /// Money to finish, for all offers of one decision.
 class Reckoning {
  public:
@@ -60,10 +56,7 @@ class Reckoning {
         const auto cost = finish(c, false);
         if (!cost) return;
         c.cut_off = cost->cut_off;
-        // Where work is not known, as much dearer as an hour of the run is than the price per hour: by the steps of its bill and by
-        // its host.
-        if (cost->known) c.score = times(cost->total.micros, 100 + c.handicap_percent, 100);
-        else if (c.all_in.micros > 0) c.score = times(cost->per_unit.micros, c.ranked_at.micros, c.all_in.micros);
+        c.score = finish_score(*cost, c.all_in, c.ranked_at, c.handicap_percent);
     }
 
  private:

@@ -52,6 +52,14 @@ std::string time_text(const StartTime& t) {
 
 }  // namespace
 
+std::int64_t finish_score(const FinishCost& cost, UsdPerHour all_in, UsdPerHour ranked_at, int handicap_percent) {
+    const auto times = [](std::int64_t value, std::int64_t by, std::int64_t over) {
+        return static_cast<std::int64_t>(std::min<__int128>(static_cast<__int128>(value) * by / over, INT64_MAX / 4));
+    };
+    if (cost.known) return times(cost.total.micros, 100 + handicap_percent, 100);
+    return all_in.micros > 0 ? times(cost.per_unit.micros, ranked_at.micros, all_in.micros) : ranked_at.micros;
+}
+
 FinishEstimator::FinishEstimator(const JobSpec& spec, const TaskRecord& task, const Expectations& expect, Instant now)
     : spec_(spec), task_(task), expect_(expect), now_(now), work_(work_of(spec.kind)) {
     const auto& work = expect.work;
@@ -135,7 +143,13 @@ std::optional<Millis> FinishEstimator::run(const Offer& offer, double share) con
     return p.units ? std::optional(ceil_hours(*left_ / *p.units)) : std::nullopt;
 }
 
-FinishCost FinishEstimator::reckon(const Offer& offer, double share, UsdPerHour disk, double slowest, bool explain) const {
+Millis FinishEstimator::least_time(const Offer& offer, double share, double slowest) const {
+    const double known = speed(offer, share).value_or(slowest), pace_taken = known > 0 ? known : 1;
+    if (left_) return ceil_hours(std::min(*left_ / pace_taken, kHoursMost));
+    return Millis{static_cast<std::int64_t>(std::floor(std::min(1 / pace_taken, kHoursMost) * 3.6e6))};
+}
+
+FinishCost FinishEstimator::reckon(const Offer& offer, double share, UsdPerHour disk, double slowest, bool explain, bool is_up) const {
     const Pace p = pace(offer, share);
     FinishCost out;
     out.unit = unit_;
@@ -149,7 +163,8 @@ FinishCost FinishEstimator::reckon(const Offer& offer, double share, UsdPerHour 
     // A later machine restores what this one saved, so its size counts even where there is nothing to restore yet.
     const StartTime restore = restore_time(starts(StartPhase::restore, offer), expect_.work.checkpoint, offer.inet_down_mbps);
     const bool boot_billed = !expect_.boot_unbilled.contains(offer.provider.get());
-    const Millis start = (boot_billed ? boot.typical : Millis{0}) + image.typical;
+    const Millis later_start = (boot_billed ? boot.typical : Millis{0}) + image.typical;
+    const Millis start = is_up ? Millis{0} : later_start;
     const double redone = redone_hours();
     const bool resumes = task_.generation > 0;
 
@@ -175,7 +190,7 @@ FinishCost FinishEstimator::reckon(const Offer& offer, double share, UsdPerHour 
                          ", restore " + time_text(restore);
     }
 
-    const double again = hours_of(start + restore.typical);
+    const double again = hours_of(later_start + restore.typical);
     if (!left_) {
         const auto& limit = spec_.limits.duration;
         const double horizon = limit && *limit > task_.ran ? hours_of(*limit - task_.ran) : kNominalHours;
@@ -191,7 +206,7 @@ FinishCost FinishEstimator::reckon(const Offer& offer, double share, UsdPerHour 
     out.units_per_hour = pace_taken;
     const double work = std::min(*left_ / pace_taken, kHoursMost);
     // A lost machine with checkpoints costs the next one's start and restore and half an interval. Without, it costs all.
-    const Outlook o = outlook(hazard, work, hours_of(start), redone < 0 ? redone : redone + hours_of(restore.typical));
+    const Outlook o = outlook(hazard, work, hours_of(start), redone < 0 ? redone : redone + again - hours_of(start));
     out.losses = o.losses;
     out.hopeless = o.hopeless;
     out.run = ceil_hours(work);

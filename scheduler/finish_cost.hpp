@@ -89,6 +89,10 @@ struct FinishCost {
     std::string work_from, speed_from, losses_from, start_from;
 };
 
+/// What offers are ordered by (RankedOffer::score). `ranked_at` over `all_in` is how much dearer an hour of the run is than the price
+/// per hour; it counts where the work is not known, `handicap_percent` of the host where it is.
+[[nodiscard]] std::int64_t finish_score(const FinishCost& cost, UsdPerHour all_in, UsdPerHour ranked_at, int handicap_percent);
+
 /// Everything that is the same for all offers, worked out once per task. What it is made from must outlive it. It remembers the
 /// speeds that it has worked out: one thread at a time.
 class FinishEstimator {
@@ -102,8 +106,11 @@ class FinishEstimator {
     [[nodiscard]] std::optional<double> speed(const Offer& offer, double share) const;
     /// Useful work left on this offer, as time. Nothing where work or speed is not known.
     [[nodiscard]] std::optional<Millis> run(const Offer& offer, double share) const;
+    /// Time that is paid for at the least: the useful work, or where it is not known an hour at the speed of one V100.
+    [[nodiscard]] Millis least_time(const Offer& offer, double share, double slowest) const;
     /// `slowest`: taken for an offer whose speed is not known; of the same scale as `speed`. `explain` fills in the texts and notes.
-    [[nodiscard]] FinishCost reckon(const Offer& offer, double share, UsdPerHour disk, double slowest, bool explain) const;
+    /// `is_up`: the machine is there, with its image; only those after it have to start.
+    [[nodiscard]] FinishCost reckon(const Offer& offer, double share, UsdPerHour disk, double slowest, bool explain, bool is_up = false) const;
 
  private:
     struct Pace {

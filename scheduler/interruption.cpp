@@ -1,8 +1,9 @@
 #include "scheduler/interruption.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+
+#include "scheduler/spot_hazard.hpp"
 
 namespace gf {
 namespace {
@@ -10,33 +11,9 @@ namespace {
 constexpr int kRoundsMost = 32;
 constexpr double kHopelessTimes = 20;  // as long as without losses
 
-struct Step {
-    double until_hours{0};
-    double per_hour{0};
-};
-
-/// A chance per ten minutes as a rate per hour.
-Step step(int ticks, double chance) {
-    return {ticks / 6.0, -std::log(1 - chance) * 6};
-}
-
-const std::array<Step, 8>& spot_steps() {
-    static const std::array<Step, 8> steps{step(1, 0.327),  step(2, 0.207),  step(4, 0.143),  step(8, 0.090),
-                                           step(16, 0.050), step(32, 0.033), step(64, 0.020), step(1 << 30, 0.011)};
-    return steps;
-}
-
 /// Expected losses of the prior up to an age, its integral.
 double cumulated(bool spot, double hours) {
-    if (!spot) return hours / kOnDemandLossHours;
-    double sum = 0, from = 0;
-    for (const auto& s : spot_steps()) {
-        const double to = std::min(hours, s.until_hours);
-        if (to <= from) break;
-        sum += (to - from) * s.per_hour;
-        from = to;
-    }
-    return sum;
+    return spot ? spell_hazard(Spell::up, 0, hours) : hours / kOnDemandLossHours;
 }
 
 double hours_of(Millis t) {
@@ -105,20 +82,9 @@ double survival(const Hazard& hazard, double hours) {
 
 double mean_held(const Hazard& hazard, double hours) {
     if (hours <= 0) return 0;
-    const auto piece = [](double alive, double rate, double length) {
-        return rate * length < 1e-9 ? alive * length : alive * -std::expm1(-rate * length) / rate;
-    };
-    if (!hazard.spot) return piece(1, hazard.factor / kOnDemandLossHours, hours);
-    double sum = 0, from = 0, alive = 1;
-    for (const auto& s : spot_steps()) {
-        const double to = std::min(hours, s.until_hours);
-        if (to <= from) break;
-        const double rate = s.per_hour * hazard.factor;
-        sum += piece(alive, rate, to - from);
-        alive *= std::exp(-rate * (to - from));
-        from = to;
-    }
-    return sum;
+    if (hazard.spot) return spell_remaining(Spell::up, 0, hazard.factor, hours);
+    const double rate = hazard.factor / kOnDemandLossHours;
+    return rate * hours < 1e-9 ? hours : -std::expm1(-rate * hours) / rate;
 }
 
 Outlook outlook(const Hazard& hazard, double work, double start, double redone) {

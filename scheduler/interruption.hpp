@@ -1,9 +1,9 @@
 // How often machines are taken away or break, and what that does to the time that a job takes. Pure: observations go in, records
 // and expectations come out; the core keeps the records and the store holds them.
 //
-// Prior. A spot machine's hazard falls with its age: the chance to be gone at the next ten minutes, by age, is the mean of three
-// public traces (V100; K80 and V100; H100: SPOT.md section 1). A machine at a fixed price has a flat hazard of one loss in 720
-// hours: an assumption, to be replaced by what is seen. Both are multiplied by what our own machines have shown,
+// Prior. A spot machine's hazard falls with its age: the table of public traces in spot_hazard.hpp, for a spell that begins when the
+// machine is rented. A machine at a fixed price has a flat hazard of one loss in 720 hours: an assumption, to be replaced by what is
+// seen. Both are multiplied by what our own machines have shown,
 //     m = (shape + losses seen) / (shape + losses that were expected of the same machine hours),
 // the mean of a gamma posterior whose prior has that shape and mean 1. A market (provider, card, spot or not) has such a factor of
 // shape 3, against the prior. A host has one on top of it against what its market expects, of shape 0.5: hosts differ more from
