@@ -86,6 +86,11 @@ std::string thousandths(std::int64_t v) {
     return out;
 }
 
+/// So many thousandths, rounded down. What providers tell may be no number at all: 0.
+std::int64_t thousandths_of(double v) {
+    return v > 0 ? static_cast<std::int64_t>(std::min(v, 1e12) * 1000) : 0;
+}
+
 bool listed(const std::vector<std::string>& list, const std::string& item) {
     return std::ranges::find(list, item) != list.end();
 }
@@ -166,23 +171,23 @@ void Relaxations::add(const Fit& fit, std::string_view reason) {
     }
     if (reason == "memory_bandwidth" && fit.card != nullptr && fit.card->bandwidth_gb_s)
         return whole(std::llround(card_share(fit) * static_cast<double>(*fit.card->bandwidth_gb_s * kGB)), kGB, "GB/s");
-    if (reason == "cpus" && o.cpus) return whole(static_cast<std::int64_t>(*o.cpus * 1000), 1000, "");
+    if (reason == "cpus" && o.cpus) return whole(thousandths_of(*o.cpus), 1000, "");
     if (reason == "memory" && o.memory) return whole(o.memory->count, kGB, "GB");
     if (reason == "disk" && o.disk_max) {
         if (o.disk_max->count >= kGB) whole(o.disk_max->count, kGB, "GB");
         return;
     }
-    if (reason == "inet_down" && o.inet_down_mbps) return whole(static_cast<std::int64_t>(*o.inet_down_mbps * 1000), 1000, "Mbps");
+    if (reason == "inet_down" && o.inet_down_mbps) return whole(thousandths_of(*o.inet_down_mbps), 1000, "Mbps");
     if (reason == "reliability" && o.reliability) {
-        const auto value = static_cast<std::int64_t>(*o.reliability * 1000);
-        return at_most(static_cast<std::int64_t>(*o.reliability * 1e6), value * 1000, value < 1 ? std::string() : thousandths(value));
+        const std::int64_t value = thousandths_of(*o.reliability);
+        return at_most(thousandths_of(*o.reliability * 1000), value * 1000, value < 1 ? std::string() : thousandths(value));
     }
     if (reason == "cuda" || reason == "driver") {
         const std::string& have = reason == "cuda" ? o.cuda_max : o.driver;
         if (const auto version = version_number(have)) at_most(*version, *version, ">=" + have);
         return;
     }
-    if (reason == "lease_ends_too_soon" && o.lease_end) {
+    if (reason == "lease_ends_too_soon" && o.lease_end && *o.lease_end > fit.world.now) {
         const Millis most = *o.lease_end - fit.world.now - kLeaseMargin + fit.task.ran;
         const auto minutes = std::chrono::floor<std::chrono::minutes>(most);
         // A limit that has been run through already would end the job instead.

@@ -51,7 +51,7 @@ std::string family_of(const JobSpec& spec, std::string_view model) {
 }
 
 RunPlace place_of(const Offer& offer, double share) {
-    return {offer.gpu.canonical, offer.gpu_count, static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * 1000))};
+    return {offer.gpu.canonical, offer.gpu_count, static_cast<int>(std::lround((share > 0 ? std::min(share, 1.0) : 0.0) * 1000))};
 }
 
 bool tells(std::int64_t work, Millis busy) {

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "filter_case.hpp"
@@ -263,6 +265,35 @@ TEST_CASE("each reason has its key, and the line where it was written") {
     CHECK(out["relaxations"][0]["line"] == 7);
     CHECK(out["relaxations"][0]["admits"] == 1);
     CHECK(!out["relaxations"][0].contains("admits_all"));
+}
+
+TEST_CASE("figures that are no numbers, or beyond all sense, are no figures to propose") {
+    for (const double odd : {std::nan(""), -std::numeric_limits<double>::infinity(), -1e300, 0.0, -0.5}) {
+        CAPTURE(odd);
+        for (const char* key : {"resources.cpus", "resources.inet_down", "resources.reliability"}) {
+            CAPTURE(std::string(key));
+            Setting x;
+            const std::string k = key;
+            if (k == "resources.cpus") {
+                x.job.resources.cpus = 4;
+                x.offer.cpus = odd;
+            } else if (k == "resources.inet_down") {
+                x.job.resources.inet_down_mbps = 100;
+                x.offer.inet_down_mbps = odd;
+            } else {
+                x.job.resources.reliability = 0.9;
+                x.offer.reliability = odd;
+            }
+            const auto decision = choose(x.job, {}, std::vector<Offer>{x.offer}, x.world);
+            REQUIRE(decision.relaxations.size() == 1);
+            CHECK(decision.relaxations[0].key == key);
+            CHECK(decision.relaxations[0].set.empty());
+        }
+    }
+    Setting x;
+    x.job.limits.duration = hours{1};
+    x.offer.lease_end = Instant{Millis{INT64_MIN}};
+    CHECK(choose(x.job, {}, std::vector<Offer>{x.offer}, x.world).relaxations.empty());
 }
 
 TEST_CASE("what was said by another key is told by that key") {

@@ -163,4 +163,6 @@ TEST_CASE("the place is the offer's card, count and share") {
     CHECK(place_of(offer, 1) == on("RTX-4090", 4));
     CHECK(place_of(offer, 0.25) == on("RTX-4090", 4, 250));
     CHECK(place_of(offer, 7) == on("RTX-4090", 4));
+    CHECK(place_of(offer, std::nan("")) == on("RTX-4090", 4, 0));
+    CHECK(place_of(offer, -1) == on("RTX-4090", 4, 0));
 }
