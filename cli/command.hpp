@@ -29,7 +29,8 @@ using Action = std::function<int(Context&)>;
 void add_submit_command(CLI::App& app, Action& chosen);
 void add_job_commands(CLI::App& app, Action& chosen);      // ps show cancel retry hold release explain events
 void add_log_command(CLI::App& app, Action& chosen);       // logs
-void add_market_commands(CLI::App& app, Action& chosen);   // plan offers gpus providers estimate
+void add_market_commands(CLI::App& app, Action& chosen);   // plan offers gpus providers
+void add_estimate_command(CLI::App& app, Action& chosen);
 void add_machine_commands(CLI::App& app, Action& chosen);  // machines list|adopt|destroy
 void add_money_commands(CLI::App& app, Action& chosen);    // cost budget alerts
 void add_checkpoint_commands(CLI::App& app, Action& chosen);  // checkpoints list|verify, outputs list|get

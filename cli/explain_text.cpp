@@ -95,6 +95,20 @@ std::vector<std::pair<std::string, std::int64_t>> refusals(const json& refused) 
     return counts;
 }
 
+/// "estimate   17.3 GiB x 1.15 = 19.9 GiB (qlora of …): weights 6.1, …"
+std::string estimate_text(const json& estimate) {
+    if (!estimate.is_object()) return {};
+    std::string parts;
+    std::vector<std::pair<double, std::string>> sizes;
+    if (const auto& list = member(estimate, "parts"); list.is_object())
+        for (const auto& [name, size] : list.items())
+            if (size.is_number()) sizes.emplace_back(-size.get<double>(), name);
+    std::sort(sizes.begin(), sizes.end());
+    for (const auto& [size, name] : sizes) parts += fmt::format("{}{} {:.1f}", parts.empty() ? ": " : ", ", shown(name), -size);
+    return fmt::format("estimate   {} ({} of {}){}\n", shown(text_of(estimate, "text")), shown(text_of(estimate, "method")),
+                       shown(text_of(estimate, "model")), parts);
+}
+
 }  // namespace
 
 std::string gpu_of(const json& offer) {
@@ -128,6 +142,7 @@ std::string explain_text(const json& explanation, const Style& style) {
         out += fmt::format("state      {} {}\n", shown(state), shown(text_of(explanation, "reason")));
     if (const auto detail = text_of(explanation, "detail"); !detail.empty())
         out += fmt::format("detail     {}\n", shown(detail));
+    out += estimate_text(member(explanation, "estimate"));
     if (const auto& chosen = member(decision, "chosen"); chosen.is_object())
         out += fmt::format("chosen     {}\n", style.paint(Colour::good, ranked_line(chosen))) + finish_text(member(chosen, "finish"));
     const auto since = text_of(explanation, "waiting_since");

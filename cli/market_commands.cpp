@@ -1,4 +1,4 @@
-// plan, offers, gpus, providers, estimate.
+// plan, offers, gpus, providers.
 #include <fmt/core.h>
 #include <fmt/ostream.h>
 
@@ -107,25 +107,6 @@ int providers(Context& context) {
                       "no provider; set RUNPOD_API_KEY or VAST_API_KEY for the daemon and start it again");
 }
 
-struct EstimateOptions {
-    std::string model, method{"qlora"};
-    int seq{2048};
-    int batch{1};
-};
-
-int estimate(Context& context, const EstimateOptions& options) {
-    const json body{
-        {"model", options.model}, {"method", options.method}, {"seq", options.seq}, {"batch", options.batch}};
-    auto answer = context.client.send_json(Call{
-        .method = "POST", .path = "/v1/estimate", .body = body.dump(), .content_type = "application/json"});
-    if (!answer) return report(context, answer.error());
-    if (context.json) return print_json(context, *answer);
-    for (const auto& [key, value] : answer->items())
-        if (!value.is_structured())
-            fmt::print(context.env.out, "{:<16} {}\n", shown(key), shown(text_of(*answer, key)));
-    return kExitOk;
-}
-
 }  // namespace
 
 void add_market_commands(CLI::App& app, Action& chosen) {
@@ -173,14 +154,6 @@ void add_market_commands(CLI::App& app, Action& chosen) {
     app.add_subcommand("providers", "health, balance and trust of each provider")
         ->fallthrough()
         ->callback([&chosen] { chosen = providers; });
-
-    auto model = std::make_shared<EstimateOptions>();
-    auto* estimator = app.add_subcommand("estimate", "GPU memory that a model needs")->fallthrough();
-    estimator->add_option("model", model->model, "e.g. meta-llama/Llama-3.1-8B")->required();
-    estimator->add_option("--method", model->method, "full, lora, qlora, inference");
-    estimator->add_option("--seq", model->seq, "tokens per sequence")->check(CLI::Range(1, 10'000'000));
-    estimator->add_option("--batch", model->batch, "sequences per step")->check(CLI::Range(1, 1'000'000));
-    estimator->callback([&chosen, model] { chosen = [model](Context& c) { return estimate(c, *model); }; });
 }
 
 }  // namespace gf::cli

@@ -53,6 +53,7 @@ int run(std::vector<std::string> arguments, Environment& env) {
     add_job_commands(app, chosen);
     add_log_command(app, chosen);
     add_market_commands(app, chosen);
+    add_estimate_command(app, chosen);
     add_machine_commands(app, chosen);
     add_money_commands(app, chosen);
     add_checkpoint_commands(app, chosen);

@@ -18,6 +18,8 @@ struct JobDraft {
     const Node* gpus{nullptr};  // keys that exclude each other, for the checks across keys
     const Node* cpu_only{nullptr};
     const Node* image_auth{nullptr};
+    const Node* vram{nullptr};
+    const Node* estimate{nullptr};
     std::vector<std::pair<Place, std::string>>
         secret_places;  // of spec.secrets, in its order, with the field's path
     bool has_run{false};

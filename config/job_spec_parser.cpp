@@ -16,8 +16,45 @@ Result<Node> read_spec(std::string_view text, SpecFormat format) {
     return format == SpecFormat::json ? read_json(text) : read_yaml(text);
 }
 
+/// `resources.estimate`: its values go to whoever knows the formulas, and come back as a demand for memory.
+void settle_estimate(Walk& walk, JobDraft& draft) {
+    const Node* node = draft.estimate;
+    if (node == nullptr) return;
+    const std::string path = "resources.estimate";
+    if (draft.vram != nullptr)
+        return walk.error_at(node->place, ErrorKind::invalid, path, path + " excludes resources.vram: one of the two says what the job needs");
+    if (!draft.context->resolve_estimate)
+        return walk.error_at(node->place, ErrorKind::not_yet, path, path + " is not worked out here: state vram");
+    if (draft.spec.resources.cpu_only) return;  // said already
+    std::vector<std::pair<std::string, std::string>> fields;
+    bool counted = false;
+    for (std::size_t i = 0; i < node->keys.size(); ++i) {
+        const Node& value = node->items[i];
+        const std::string& key = node->keys[i].text;
+        if (value.kind == Node::Kind::sequence || value.kind == Node::Kind::mapping)
+            return walk.error_at(value.place, ErrorKind::invalid, path + "." + key, path + "." + key + " must be a text or a number");
+        if (key == "gpus" || key == "gpu_count") counted = true;
+        fields.emplace_back(key, value.text);
+    }
+    const int gpus = draft.spec.resources.gpus;
+    if (!counted && gpus > 1) fields.emplace_back("gpus", std::to_string(gpus));
+    auto made = draft.context->resolve_estimate(fields);
+    if (!made) {
+        const std::string field = made.error().field;
+        const Node* at = node->find(field);
+        return walk.error_at(at != nullptr ? at->place : node->place, ErrorKind::invalid, field.empty() ? path : path + "." + field,
+                             path + ": " + made.error().message);
+    }
+    for (const auto* name : {"gpus", "gpu_count"})
+        if (const Node* own = node->find(name); own != nullptr && own->text != std::to_string(gpus))
+            return walk.error_at(own->place, ErrorKind::invalid, path + "." + name,
+                                 path + "." + name + " is " + own->text + " and resources.gpus " + std::to_string(gpus) + ": write resources.gpus alone");
+    draft.spec.resources.vram = VramDemand{.class_gb = {}, .exact = made->demand};
+    draft.spec.estimate = *std::move(made);
+}
+
 /// What a single key cannot know.
-void check_across(Walk& walk, const Node& root, const JobDraft& draft) {
+void check_across(Walk& walk, const Node& root, JobDraft& draft) {
     const auto& r = draft.spec.resources;
     if (!draft.has_run && root.kind == Node::Kind::mapping)
         walk.error_at(root.place, ErrorKind::invalid, "run", "run is missing: the command of the job");
@@ -36,13 +73,15 @@ void check_across(Walk& walk, const Node& root, const JobDraft& draft) {
         };
         excluded("gpus", draft.gpus != nullptr);
         excluded("gpu", !r.gpu.empty());
-        excluded("vram", r.vram.has_value());
+        excluded("vram", draft.vram != nullptr);
+        excluded("estimate", draft.estimate != nullptr);
         excluded("precision", !r.precision.empty());
         excluded("nvlink", r.nvlink);
         excluded("memory_bandwidth", r.memory_bandwidth.has_value());
         excluded("cuda", !r.cuda.empty());
         excluded("driver", !r.driver.empty());
     }
+    settle_estimate(walk, draft);
 }
 
 /// Where what bears on the choice of a machine was written.

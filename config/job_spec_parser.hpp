@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/job_spec.hpp"
@@ -37,10 +38,15 @@ struct GpuResolution {
 };
 using ResolveGpu = std::function<GpuResolution(std::string_view typed)>;
 
+/// Works out the named values of `resources.estimate`: the scheduler's formulas, which this room may not include either. Errors: `invalid` with
+/// the name of the value in `field` ("seq").
+using ResolveEstimate = std::function<Result<MemoryEstimate>(const std::vector<std::pair<std::string, std::string>>& fields)>;
+
 struct SpecContext {
     ResolveGpu resolve_gpu;        // must be set
     bool code_may_be_path{false};  // the command line checks a spec before the folder is packed; the daemon
                                    // takes only sha256:<64 hex>, and `code_sha256` stays empty for a path
+    ResolveEstimate resolve_estimate{};  // where there is none, `resources.estimate` is refused with "not yet"
 };
 
 /// Every error of a spec, at most kSpecErrorsMax, in the order of the text. `spec` is set exactly when

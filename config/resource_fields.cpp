@@ -59,6 +59,7 @@ void read_cpu_only(Walk& walk, const Node& node, JobDraft& draft) {
 }
 
 void read_vram(Walk& walk, const Node& node, JobDraft& draft) {
+    draft.vram = &node;
     const auto value = node.kind == Node::Kind::scalar ? parse_vram(node.text) : std::nullopt;
     // 1 GB to 1024 GB covers every card there is; plain bytes below a GB are as surely a slip ("24").
     const bool in_range =
@@ -69,6 +70,15 @@ void read_vram(Walk& walk, const Node& node, JobDraft& draft) {
     else
         walk.wrong(node,
                    "memory per GPU from 1GB to 1024GB (\"24GB\" names the class, plain bytes are exact)");
+}
+
+/// Kept for the checks across keys: what it comes to depends on `gpus`, which may stand below it.
+void read_estimate(Walk& walk, const Node& node, JobDraft& draft) {
+    if (node.kind != Node::Kind::mapping) {
+        walk.wrong(node, "a mapping (model, method, seq, batch, …)");
+        return;
+    }
+    draft.estimate = &node;
 }
 
 void read_bandwidth(Walk& walk, const Node& node, JobDraft& draft) {
@@ -142,7 +152,6 @@ void read_regions(Walk& walk, const Node& node, JobDraft& draft) {
     });
 }
 
-constexpr char kEstimate[] = "write vram: with the memory that the job needs";
 constexpr char kShm[] = "machines have the shared memory of their provider";
 
 constexpr auto kFields = std::to_array<JobField>({
@@ -150,7 +159,7 @@ constexpr auto kFields = std::to_array<JobField>({
     {"gpus", read_gpus},
     {"cpu_only", read_cpu_only},
     {"vram", read_vram},
-    {"estimate", reserved<kEstimate>},
+    {"estimate", read_estimate},
     {"cpus",
      [](Walk& w, const Node& n, JobDraft& d) {
          if (const auto v = w.integer(n, 1, 1024)) d.spec.resources.cpus = static_cast<int>(*v);

@@ -15,6 +15,7 @@
 #include "checkpoints/file_store.hpp"
 #include "config/job_spec_parser.hpp"
 #include "config/shipped.hpp"
+#include "daemon/api/estimate.hpp"
 #include "daemon/api/server.hpp"
 #include "daemon/data_dir.hpp"
 #include "daemon/gateway/gateway.hpp"
@@ -165,7 +166,7 @@ std::shared_ptr<const JobSpec> Service::Impl::parse_spec(const std::string& spec
     const SpecContext context{.resolve_gpu = [this](std::string_view name) {
         GpuNames::Typed typed = gpus->typed(name);
         return GpuResolution{std::move(typed.canonical), std::move(typed.suggestions)};
-    }};
+    }, .resolve_estimate = api::resolve_estimate};
     auto spec = parse_job_spec(spec_text, yaml ? SpecFormat::yaml : SpecFormat::json, context);
     if (!spec) {
         log::error("spec.unreadable", {{"error", spec.error().message}});

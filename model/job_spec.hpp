@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/bytes.hpp"
@@ -17,12 +18,25 @@ namespace gf {
 enum class SpotChoice : std::uint8_t { automatic, always, never };
 GF_ENUM_NAMES(SpotChoice, {{E::automatic, "auto"}, {E::always, "always"}, {E::never, "never"}});
 
+/// `resources.estimate`, worked out: what the job is expected to take of each GPU. It asks for `demand` in place of a `vram`.
+struct MemoryEstimate {
+    std::string model;
+    std::string method;                                      // "inference", "full", "lora", "qlora", …
+    double peak_gib{0};                                      // per GPU, without the margin
+    double margin{1};
+    std::string margin_reason;
+    Bytes demand;                                            // with the margin; held against usable memory
+    std::string text;                                        // "17.3 GiB x 1.15 = 19.9 GiB"
+    std::vector<std::pair<std::string, double>> parts_gib;   // biggest first
+    std::vector<std::string> notes;                          // what was assumed
+};
+
 struct ResourceSpec {
     std::vector<std::string> gpu;         // canonical names, already resolved through the alias table; any of
     std::vector<std::string> gpu_as_typed;
     int gpus{1};                          // 1..64; 0 only with cpu_only
     bool cpu_only{false};
-    std::optional<VramDemand> vram;       // per GPU
+    std::optional<VramDemand> vram;       // per GPU; from `estimate` where that is given
     std::optional<int> cpus;
     std::optional<Bytes> memory;
     Bytes disk{20 * kGB};
@@ -103,6 +117,7 @@ struct JobSpec {
     bool keep_entrypoint{false};
     std::string code_sha256;         // blob of the code folder (a zstd or plain tar), empty = none
     ResourceSpec resources;
+    std::optional<MemoryEstimate> estimate;  // resources.estimate; resources.vram asks for it
     CheckpointSpec checkpoint;
     std::string resume_regex;        // resume_check
     std::string resume_at_least;

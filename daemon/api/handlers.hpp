@@ -32,6 +32,8 @@ void list_gpus(Call call);
 void list_providers(Call call);
 // market_history.cpp
 void offer_history(Call call);
+// estimate.cpp
+void estimate_memory(Call call);
 // doctor.cpp
 void check_providers(Call call);
 // machines.cpp

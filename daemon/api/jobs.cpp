@@ -3,6 +3,7 @@
 
 #include "checkpoints/store.hpp"
 #include "daemon/api/access.hpp"
+#include "daemon/api/estimate.hpp"
 #include "daemon/api/handlers.hpp"
 #include "daemon/api/json_views.hpp"
 #include "daemon/api/list_page.hpp"
@@ -101,6 +102,8 @@ void explain_job(Call call) {
     out["attempts"] = job->attempts;
     out["waiting_since"] = waiting_since ? Json(rfc3339(*waiting_since)) : Json(nullptr);
     out["decided_at"] = *decision ? Json(rfc3339((*decision)->at)) : Json(nullptr);
+    if (const auto estimate = estimate_of_spec(*call.context().options.gpus, job->spec, job->spec_is_yaml))
+        out["estimate"] = Json::parse(estimate_json(*estimate));
     auto parsed = *decision ? Json::parse((*decision)->json, nullptr, false) : Json(nullptr);
     out["decision"] = parsed.is_discarded() ? Json(nullptr) : std::move(parsed);
     answer_json(call, 200, dump(out));

@@ -6,7 +6,9 @@
 #include "checkpoints/digest.hpp"
 #include "config/job_spec_parser.hpp"
 #include "daemon/api/blobs.hpp"
+#include "daemon/api/estimate.hpp"
 #include "daemon/api/handlers.hpp"
+#include "daemon/api/json_views.hpp"
 #include "daemon/api/lease_size.hpp"
 #include "daemon/core.hpp"
 #include "daemon/secrets/sealing.hpp"
@@ -75,7 +77,7 @@ std::optional<Parsed> parse_body(const Call& call) {
     const SpecContext how{.resolve_gpu = [gpus](std::string_view typed) {
         auto found = gpus->typed(typed);
         return GpuResolution{.canonical = std::move(found.canonical), .suggestions = std::move(found.suggestions)};
-    }};
+    }, .resolve_estimate = resolve_estimate};
     auto outcome = check_job_spec(request.body, *format, how);
     if (!outcome.spec) {
         call.answer(refusal(outcome.errors));
@@ -160,7 +162,15 @@ void plan_job(Call call) {
         TaskRecord task;
         task.created_at = now;
         task.waiting_since = now;
-        return http::json(200, decision_json(choose(spec, task, view->offers, world)));
+        auto decision = decision_json(choose(spec, task, view->offers, world));
+        if (spec.estimate) {
+            // In front of the rest: what the job needs is why the cards below were refused.
+            auto shown = Json::parse(decision);
+            Json out{{"estimate", Json::parse(estimate_json(*spec.estimate))}};
+            out.update(shown);
+            decision = dump(out);
+        }
+        return http::json(200, std::move(decision));
     });
 }
 

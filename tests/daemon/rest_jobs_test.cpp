@@ -174,7 +174,7 @@ TEST_CASE("paths, methods and query keys that are not there") {
                             Row{"GET", "/v1/gpus?cursor=-1", 400}, Row{"GET", "/v1/gpus?cursor=zzz", 400}, Row{"GET", "/v1/gpus?cursor=100000", 200},
                             Row{"GET", "/v1/jobs/" + id + "/events?cursor=-1", 400}, Row{"GET", "/v1/jobs/" + id + "/events?cursor=zzz", 400},
                             Row{"GET", "/v1/jobs/" + id + "/outputs?cursor=zzz", 400}, Row{"GET", "/v1/jobs/" + id + "/outputs?cursor=-1", 400},
-                            Row{"GET", "/v1/budgets", 501}, Row{"POST", "/v1/estimate", 501}, Row{"PUT", "/v1/secrets/HF_TOKEN", 400},
+                            Row{"GET", "/v1/budgets", 501}, Row{"POST", "/v1/estimate", 400}, Row{"PUT", "/v1/secrets/HF_TOKEN", 400},
                             Row{"GET", "/v1/secrets/HF_TOKEN", 404}, Row{"DELETE", "/v1/secrets/HF_TOKEN", 404},
                             Row{"GET", "/v1/offers?gpu=H1000", 400}, Row{"GET", "/v1/cost?group_by=moon", 400},
                             Row{"GET", "/v1/cost?from=yesterday", 400}, Row{"GET", "/v1/jobs/..%2f..%2fetc/logs", 404}}) {
