@@ -20,7 +20,8 @@ constexpr Millis kShortest{10};
 constexpr Millis kLongest = std::chrono::hours{30 * 24};
 constexpr Millis kHistoryShortest = std::chrono::hours{24};
 constexpr Millis kHistoryLongest = std::chrono::hours{365 * 24};
-constexpr Millis kHistoryLooksMost = std::chrono::minutes{30};  // well below the gap after which nothing is known any more
+// A market that is searched in eight pieces, one at a look, has to be gone through within an hour (model/market.hpp: kMarketGap).
+constexpr Millis kHistoryLooksMost = std::chrono::minutes{7};
 
 struct Draft {
     Settings settings;

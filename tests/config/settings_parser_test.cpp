@@ -63,6 +63,7 @@ providers:
   local: {enabled: false, electricity: 0.05}
 timing: {sweep: 500ms, settle: 7s, dead_man: 1h30m}
 idle: {machine: 0s}
+history: {keep: 30d, every: 0s}
 orphans: adopt
 reach: ssh
 install_id: ab12cd34
@@ -96,6 +97,7 @@ channels:
     CHECK(s->timing.dead_man == std::chrono::minutes{90});
     CHECK(s->timing.offers == Seconds{30});
     CHECK(s->idle_machine == Millis{0});
+    CHECK(s->history == HistorySettings{.keep = std::chrono::hours{30 * 24}, .every = Millis{0}});
     CHECK(s->orphans == OrphanPolicy::adopt);
     CHECK(s->reach == ReachPolicy::ssh);
     CHECK(s->install_id == "ab12cd34");
@@ -159,6 +161,8 @@ TEST_CASE("bad settings are refused with field, place and range") {
          "secure, community"},
         {"providers: {local: {electricity: -1}}", invalid, "providers.local.electricity", 34,
          "dollars from 0.00"},
+        {"history: {every: 8m}", invalid, "history.every", 18, "from 0s to 7m"},
+        {"history: {keep: 23h}", invalid, "history.keep", 17, "from 1d to 365d"},
         {"timing: {sweep: 0s}", invalid, "timing.sweep", 17, "from 10ms to 30d"},
         {"timing: {sweep: 31d}", invalid, "timing.sweep", 17, "from 10ms to 30d"},
         {"timing: {sweep: 10}", invalid, "timing.sweep", 17, "a duration"},
