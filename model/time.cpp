@@ -1,5 +1,6 @@
 #include "model/time.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstdio>
@@ -31,6 +32,8 @@ int digits(std::string_view s, std::size_t at, std::size_t n) {
 
 std::string rfc3339(Instant t) {
     using namespace std::chrono;
+    // The form has four digits for a year, and days of the far ends of time are beyond what their arithmetic holds.
+    t = std::clamp<Instant>(t, sys_days{year{0} / 1 / 1}, sys_days{year{9999} / 12 / 31} + hours{24} - Millis{1});
     const auto day = floor<days>(t);
     const year_month_day date{day};
     const auto ms = (t - day).count();

@@ -16,7 +16,7 @@ using Instant = std::chrono::sys_time<Millis>;
 [[nodiscard]] constexpr std::int64_t unix_millis(Instant t) { return t.time_since_epoch().count(); }
 [[nodiscard]] constexpr Instant instant_of(std::int64_t unix_ms) { return Instant{Millis{unix_ms}}; }
 
-/// RFC 3339 in UTC with milliseconds, "2026-11-30T09:12:44.000Z".
+/// RFC 3339 in UTC with milliseconds, "2026-11-30T09:12:44.000Z". What is before the year 0000 or after 9999 is told as their ends.
 [[nodiscard]] std::string rfc3339(Instant t);
 /// Reads RFC 3339 with `Z` or a numeric offset, with or without a fraction. Nothing for any other text, or for
 /// years outside 1970..9999.

@@ -14,6 +14,11 @@ TEST_CASE("an instant is written in UTC with milliseconds and read back the same
     CHECK(rfc3339(instant_of(951'782'400'123)) == "2000-02-29T00:00:00.123Z");
     for (const std::int64_t ms : {0LL, 1'732'957'964'000LL, 1'732'957'964'999LL, 253'402'300'799'999LL})
         CHECK(parse_rfc3339(rfc3339(instant_of(ms))) == instant_of(ms));
+    // The far ends of time are told as the ends of the form.
+    CHECK(rfc3339(instant_of(INT64_MAX)) == "9999-12-31T23:59:59.999Z");
+    CHECK(rfc3339(instant_of(253'402'300'800'000)) == "9999-12-31T23:59:59.999Z");
+    CHECK(rfc3339(instant_of(INT64_MIN)) == "0000-01-01T00:00:00.000Z");
+    CHECK(rfc3339(instant_of(-1)) == "1969-12-31T23:59:59.999Z");
 }
 
 TEST_CASE("RFC 3339 texts are read with their offset, others are refused") {
