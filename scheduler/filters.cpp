@@ -430,8 +430,14 @@ constexpr auto kFilters = std::to_array<Filter>({provider_wanted,
 // What the first of them may read is promised in the header.
 static_assert(kFilters[kMarketFilters - 1] == bid_enough && kFilters[kCountFilters - 1] == gpu_count);
 static_assert(kFilters[kCardFilters - 1] == memory_bandwidth);
+constexpr auto kState = std::find(kFilters.begin(), kFilters.end(), in_stock), kMoney = std::find(kState, kFilters.end(), max_price);
 
 }  // namespace
+
+std::span<const Filter> demand_filters() { return {kFilters.begin() + kCardFilters, kState}; }
+std::span<const Filter> state_filters() { return {kState, kMoney}; }
+std::span<const Filter> money_filters() { return {kMoney, kFilters.end()}; }
+Filter region_filter() { return region; }
 
 std::span<const Filter> filters() {
     return kFilters;

@@ -63,8 +63,15 @@ using Filter = std::optional<Refusal> (*)(const Fit& fit);
 /// Whoever holds many offers against one task judges whole groups at once. Of the offer, the filters before kMarketFilters read
 /// nothing but its market (provider, arch, spot, the sign of its price, whether its bid is under its floor); those before
 /// kCountFilters its number of GPUs and whether it is local besides; those before kCardFilters its card (canonical name, memory,
-/// share). The others read anything.
+/// share).
 inline constexpr std::size_t kMarketFilters = 7, kCountFilters = 8, kCardFilters = 14;
+/// The others, in their order: demands on what the offer is, which read figures of which better ones are never refused where worse
+/// ones pass (scheduler/offer_bound.hpp), but for the one of the region; the state of the offer, in which nothing of the task is
+/// read; and money, which reads no more of the offer than provider and price, and never refuses the lower price alone.
+[[nodiscard]] std::span<const Filter> demand_filters();
+[[nodiscard]] Filter region_filter();
+[[nodiscard]] std::span<const Filter> state_filters();
+[[nodiscard]] std::span<const Filter> money_filters();
 
 /// What a fit needs to know of an offer whoever asks for it: to be kept where one offer is held against many tasks.
 struct OfferFacts {
