@@ -41,12 +41,12 @@ class Fingerprint {
 
 }  // namespace
 
-std::string family_of(const JobSpec& spec, std::string_view model) {
+std::string family_of(const JobSpec& spec) {
     Fingerprint print;
     print.add(text(spec.kind));
     print.add(spec.image);
     print.add(spec.run);
-    print.add(model);
+    print.add(spec.estimate ? std::string_view(spec.estimate->model) : std::string_view());
     return spec.project + "/" + print.hex();
 }
 

@@ -30,8 +30,8 @@ namespace gf {
 enum class WorkUnit : std::uint8_t { step, run };
 GF_ENUM_NAMES(WorkUnit, {{E::step, "step"}, {E::run, "run"}});
 
-/// Key of a job's family: "voices/" and 16 hexadecimal digits. `model` as the job's estimate names it, empty if it does not.
-[[nodiscard]] std::string family_of(const JobSpec& spec, std::string_view model = {});
+/// Key of a job's family: "voices/" and 16 hexadecimal digits. Its model is the one of resources.estimate, where there is one.
+[[nodiscard]] std::string family_of(const JobSpec& spec);
 
 /// What ran: the key of a record besides its family.
 struct RunPlace {
