@@ -16,6 +16,7 @@
 //   B08       tests/scheduler/filters_test.cpp (lease), answers_test.cpp "a machine whose lease nears its end"
 //   C01 C03 C05 C06 C10   tests/scheduler/gpu_names_test.cpp and filters_test.cpp; on the machine: machine_check_test.cpp
 //   C08       machine_check_test.cpp "a machine that restarts without its GPUs"
+//   B and C, D08, D11   whatever ranks the offers (price, throughput, money to finish): tests/scheduler/field_cases_test.cpp
 //   E01 E02 E03 E04 E06   below; E01 over a restart in seams_test.cpp
 //   I01       secrets_test.cpp, tests/model/secret_forms_test.cpp, tests/providers/redaction_test.cpp; an enrol token or key is in no row or event: tests/daemon
 //   L06       machine_check_test.cpp "a price that rises while the job runs", money_test.cpp
