@@ -13,10 +13,22 @@ struct Band {
     double chance;  // that the spell ends within ten minutes
 };
 constexpr double kForEver = std::numeric_limits<double>::infinity();
-constexpr std::array<Band, 8> kUp{{{1 / 6.0, .33}, {2 / 6.0, .21}, {4 / 6.0, .14}, {8 / 6.0, .090}, {16 / 6.0, .050}, {32 / 6.0, .033},
-                                   {64 / 6.0, .020}, {kForEver, .011}}};
-constexpr std::array<Band, 8> kDown{{{1 / 6.0, .43}, {2 / 6.0, .29}, {4 / 6.0, .20}, {8 / 6.0, .115}, {16 / 6.0, .052}, {32 / 6.0, .039},
-                                     {64 / 6.0, .026}, {kForEver, .012}}};
+constexpr std::array<Band, 8> kUp{{{1 / 6.0, .33},
+                                   {2 / 6.0, .21},
+                                   {4 / 6.0, .14},
+                                   {8 / 6.0, .090},
+                                   {16 / 6.0, .050},
+                                   {32 / 6.0, .033},
+                                   {64 / 6.0, .020},
+                                   {kForEver, .011}}};
+constexpr std::array<Band, 8> kDown{{{1 / 6.0, .43},
+                                     {2 / 6.0, .29},
+                                     {4 / 6.0, .20},
+                                     {8 / 6.0, .115},
+                                     {16 / 6.0, .052},
+                                     {32 / 6.0, .039},
+                                     {64 / 6.0, .026},
+                                     {kForEver, .012}}};
 
 const std::array<Band, 8>& bands(Spell spell) {
     return spell == Spell::up ? kUp : kDown;

@@ -108,7 +108,8 @@ void SpotHistory::observe(Instant now, std::span<const SpotSeen> seen) {
     if (!rows_.empty() && rows_.back().known == row.known && rows_.back().up == row.up) return;
     if (!rows_.empty() && rows_.back().from == now) rows_.pop_back();
     rows_.push_back(row);
-    if (rows_.size() > kSpotLooksMax) rows_.erase(rows_.begin(), rows_.begin() + static_cast<std::ptrdiff_t>(rows_.size() - kSpotLooksMax));
+    if (rows_.size() > kSpotLooksMax)
+        rows_.erase(rows_.begin(), rows_.begin() + static_cast<std::ptrdiff_t>(rows_.size() - kSpotLooksMax));
 }
 
 std::string SpotHistory::text() const {
@@ -120,7 +121,8 @@ std::string SpotHistory::text() const {
     }
     out += ' ' + std::to_string(rows_.size());
     for (const auto& row : rows_) {
-        out += ' ' + std::to_string(unix_millis(row.from)) + ' ' + std::to_string(row.known) + ' ' + std::to_string(row.up);
+        out += ' ' + std::to_string(unix_millis(row.from)) + ' ' + std::to_string(row.known) + ' ' +
+               std::to_string(row.up);
     }
     return out;
 }
@@ -180,7 +182,8 @@ SpellStats spell_stats(const SpotHistory& history, SpotHistory::KeySet keys, Ins
         }
         const double lead = begun ? 0 : kUnseenAgeHours;
         const double age = hours(from - since) + lead;
-        (up ? stats.ends_expected : stats.returns_expected) += span_fade * spell_hazard(up ? Spell::up : Spell::down, age, age + span);
+        (up ? stats.ends_expected : stats.returns_expected) +=
+            span_fade * spell_hazard(up ? Spell::up : Spell::down, age, age + span);
         if (up) stats.up_h += span_fade * span;
         const double kept = std::exp(-span / kSpotRecentHours);
         stats.recent = stats.recent * kept + (up ? 1 - kept : 0);

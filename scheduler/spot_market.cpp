@@ -9,16 +9,21 @@ namespace gf {
 namespace {
 
 /// What is known before anything was seen counts as this many ends.
-const double kLifePrior = gf_tune("LPRIOR", 3);
+constexpr double kPriorEnds = 3;
+/// How far the share of the last day moves the rates, as powers of two: fitted on V100 2023 (docs/spot.md),
+/// the same for all.
+constexpr double kEndsByShare = 1.2;
+constexpr double kReturnsByShare = 2.0;
+
 /// Half powers of two that multipliers are rounded to.
 constexpr int kPowerLeast = -7;
 constexpr int kPowerMost = 8;
 /// A multiplier less likely than this is left out of the mean.
-const double kWeightLeast = gf_tune("WLEAST", 0.04);
+constexpr double kWeightLeast = 0.04;
 /// Prices closer than this are one price.
-constexpr double kSamePrice = 1.02;
-const std::int64_t kStepAbout = (std::int64_t)gf_tune("STEP", 600'000);  // the tables of spot_hazard.hpp are by ten minutes
-constexpr int kStepsMost = 360;
+constexpr double kSameLevel = 1.02;
+constexpr std::int64_t kStepAbout = 400'000;  // the tables of spot_hazard.hpp are by ten minutes
+constexpr int kStepsMost = 480;
 /// Capacity that has lasted this long (hours) is not looked at for longer.
 constexpr double kRipeWithin = 4;
 
@@ -33,9 +38,11 @@ struct Weighted {
 
 /// The half powers of two around a multiplier, weighted by how near they are.
 std::vector<Weighted> around(double multiplier) {
-    const double power = std::clamp(2 * std::log2(multiplier), static_cast<double>(kPowerLeast), static_cast<double>(kPowerMost));
+    const double power = std::clamp(2 * std::log2(multiplier), static_cast<double>(kPowerLeast),
+                                    static_cast<double>(kPowerMost));
     const double low = std::floor(power);
-    std::vector<Weighted> both{{static_cast<int>(low), 1 - (power - low)}, {static_cast<int>(low) + 1, power - low}};
+    std::vector<Weighted> both{{static_cast<int>(low), 1 - (power - low)},
+                               {static_cast<int>(low) + 1, power - low}};
     std::erase_if(both, [](const Weighted& one) { return one.weight < kWeightLeast; });
     double sum = 0;
     for (const auto& one : both) sum += one.weight;
@@ -43,33 +50,36 @@ std::vector<Weighted> around(double multiplier) {
     return both;
 }
 
-/// Share of the time in which at least one of so many zones is up, as a rule: the odds grew with about n^1.7 (docs/spot.md).
+/// Share of the time in which at least one of so many zones is up, as a rule: the odds grew with about n^1.7
+/// (docs/spot.md).
 double usual_share(std::size_t zones) {
     const double odds = 1.8 * std::pow(static_cast<double>(std::max<std::size_t>(zones, 1)), 1.7);
     return odds / (1 + odds);
 }
 
-double learned(double prior, double seen, double expected, std::size_t zones) {
-    const double weight = zones > 1 ? gf_tune("UPRIOR", 3) : gf_tune("SPRIOR", 1e9);
-    return (weight + seen) / (weight / prior + expected);
+/// One zone is well described by its age and its share: what else it shows is mostly chance. Sets of zones
+/// differ in how they hang together, and that is learned.
+double learned(double prior, double seen, double expected) {
+    return (kPriorEnds + seen) / (kPriorEnds / prior + expected);
 }
 
-/// What the last day says beyond the age of the spell: a place that was mostly up keeps its machines longer and gets them back sooner.
+/// What the last day says beyond the age of the spell: a place that was mostly up keeps its machines longer
+/// and gets them back sooner.
 double ends_multiplier(const SpellStats& stats, std::size_t zones) {
     const double usual = usual_share(zones);
     const double recent = stats.recent + (1 - stats.recent_seen) * usual;
-    const double prior = std::pow(static_cast<double>(zones), -0.7) * std::exp2(gf_tune("MA", 1.2) * (usual - recent));
-    return learned(prior, stats.ends, stats.ends_expected, zones);
+    if (zones > 1)
+        return learned(std::pow(static_cast<double>(zones), -0.7), stats.ends, stats.ends_expected);
+    return std::exp2(kEndsByShare * (usual - recent));
 }
 double returns_multiplier(const SpellStats& stats, std::size_t zones) {
     const double usual = usual_share(zones);
     const double recent = stats.recent + (1 - stats.recent_seen) * usual;
-    const double prior = static_cast<double>(zones) * std::exp2(gf_tune("MB", 2) * (recent - usual));
-    return learned(prior, stats.returns, stats.returns_expected, zones);
+    if (zones > 1) return learned(static_cast<double>(zones), stats.returns, stats.returns_expected);
+    return std::exp2(kReturnsByShare * (recent - usual));
 }
 double life_multiplier(const SpellStats& stats) {
-    const double by_ends = (kLifePrior + stats.ends) / (kLifePrior + stats.ends_expected);
-    return gf_tune("LMODE", 0) > 0 ? ends_multiplier(stats, 1) : by_ends;
+    return (kPriorEnds + stats.ends) / (kPriorEnds + stats.ends_expected);
 }
 
 SpotHistory::KeySet keys_of(std::span<const SpotRoom> rooms) {
@@ -84,19 +94,20 @@ double SpotRoom::earns(double hour_value, double changeover_h, double work_h) co
     const double until = std::min(changeover_h + work_h, kSpotLifeMax);
     const double held = spell_remaining(Spell::up, age_h, multiplier, until);
     const double lost = spell_remaining(Spell::up, age_h, multiplier, std::min(changeover_h, until));
-    return hour_value * (held - lost) - price * held - fee;
+    return hour_value * (held - lost) - level * held - fee;
 }
 
 double SpotRoom::earns_later(double wait_h, double hour_value, double changeover_h, double work_h) const {
     SpotRoom later = *this;
     later.age_h += wait_h;
-    return std::exp(-multiplier * spell_hazard(Spell::up, age_h, later.age_h)) * later.earns(hour_value, changeover_h, work_h);
+    return std::exp(-multiplier * spell_hazard(Spell::up, age_h, later.age_h)) *
+           later.earns(hour_value, changeover_h, work_h);
 }
 
 bool SpotRoom::ripe(double hour_value, double changeover_h, double work_h, double look_h) const {
     const double now = earns(hour_value, changeover_h, work_h);
     if (now <= 0) return false;
-    for (double wait = look_h; wait <= kRipeWithin; wait *= 2) {
+    for (double wait = std::max(look_h, 1 / 60.0); wait <= kRipeWithin; wait *= 2) {
         if (earns_later(wait, hour_value, changeover_h, work_h) > now) return false;
     }
     return true;
@@ -108,10 +119,11 @@ double key_life(const SpotHistory& history, std::string_view key, Instant now, d
     return spell_remaining(Spell::up, age, life_multiplier(stats), horizon_h);
 }
 
-SpotMarket spot_market(const SpotJob& job, std::span<const SpotOffer> by_key, const SpotOffer* on, const SpotOffer* sure,
-                       const SpotHistory& history, Instant now) {
+SpotMarket spot_market(const SpotJob& job, std::span<const SpotOffer> by_key, const SpotOffer* on,
+                       const SpotOffer* sure, const SpotHistory& history, Instant now) {
     SpotMarket market{.unit = {}, .on = on, .sure = sure, .history = &history, .now = now, .rooms = {}};
-    for (const auto& offer : by_key) market.unit = std::max(market.unit, offer.spot ? offer.rate : UsdPerHour{});
+    for (const auto& offer : by_key)
+        market.unit = std::max(market.unit, offer.spot ? offer.rate : UsdPerHour{});
     if (sure != nullptr) market.unit = sure->rate;
     market.unit = std::max(market.unit, UsdPerHour{1});
     const double unit = static_cast<double>(market.unit.micros);
@@ -119,8 +131,11 @@ SpotMarket spot_market(const SpotJob& job, std::span<const SpotOffer> by_key, co
     for (const auto& offer : by_key) {
         // What costs as much as on-demand is worth nothing more.
         if (!offer.spot || (sure != nullptr && offer.rate >= sure->rate)) continue;
-        SpotRoom room{.offer = &offer, .key = history.bit(offer.key), .price = static_cast<double>(offer.rate.micros) / unit,
-                      .fee = &offer == on ? 0 : static_cast<double>(offer.move_fee.micros) / unit, .up = offer.up};
+        SpotRoom room{.offer = &offer,
+                      .key = history.bit(offer.key),
+                      .level = static_cast<double>(offer.rate.micros) / unit,
+                      .fee = &offer == on ? 0 : static_cast<double>(offer.move_fee.micros) / unit,
+                      .up = offer.up};
         const auto stats = spell_stats(history, room.key, now);
         room.age_h = stats.known && stats.up ? stats.age_h : 0;
         room.multiplier = life_multiplier(stats);
@@ -128,7 +143,7 @@ SpotMarket spot_market(const SpotJob& job, std::span<const SpotOffer> by_key, co
         market.rooms.push_back(room);
     }
     std::sort(market.rooms.begin(), market.rooms.end(), [](const SpotRoom& a, const SpotRoom& b) {
-        return std::tie(a.price, a.offer->key) < std::tie(b.price, b.offer->key);
+        return std::tie(a.level, a.offer->key) < std::tie(b.level, b.offer->key);
     });
     return market;
 }
@@ -144,18 +159,20 @@ struct Line {
 
 class Outlook {
  public:
-    Outlook(const SpotJob& job, const SpotMarket& market, SpotTables& tables) : job_(job), market_(market), tables_(tables) {
+    Outlook(const SpotJob& job, const SpotMarket& market, SpotTables& tables)
+        : job_(job), market_(market), tables_(tables) {
         for (std::size_t n = 0; n <= market.rooms.size(); ++n) {
             const std::span rooms(market.rooms.data(), n);
             stats_.push_back(spell_stats(*market.history, keys_of(rooms), market.now));
             shares_.push_back(share(stats_.back(), n));
         }
         const Millis start = std::max(*job.to_deadline, job.work_left);
-        const std::int64_t about = std::max({kStepAbout, (std::int64_t)(gf_tune("LOOKF", 1) * double(job.look.count())), start.count() / (std::int64_t)gf_tune("STEPS", kStepsMost)});
+        const std::int64_t about = std::max(kStepAbout, start.count() / kStepsMost);
         // Rounded up to some length, so that tables made early in a job serve until its end.
         step_ = spot_step(round_up(about), job.changeover.count());
         work_steps_ = grown(job.work_left.count() / step_ + 2);
-        slack_ = grown(std::max<std::int64_t>((*job.to_deadline - job.work_left).count() / step_, 1) + 1) * step_;
+        slack_ =
+            grown(std::max<std::int64_t>((*job.to_deadline - job.work_left).count() / step_, 1) + 1) * step_;
     }
 
     Line line(std::size_t good) {
@@ -165,23 +182,29 @@ class Outlook {
         double mix = 0;
         double before = 0;
         for (std::size_t n = 1; n <= good; ++n) {
-            mix += std::max(shares_[n] - before, 0.0) * market_.rooms[n - 1].price;
+            mix += std::max(shares_[n] - before, 0.0) * market_.rooms[n - 1].level;
             before = std::max(before, shares_[n]);
         }
         mix = good > 0 ? mix / std::max(before, 1e-6) : sure;
         const auto& stats = stats_[good];
         const auto ends = around(ends_multiplier(stats, std::max<std::size_t>(good, 1)));
         const auto returns = around(returns_multiplier(stats, std::max<std::size_t>(good, 1)));
-        SpotTableKey key{.step_ms = step_, .changeover_ms = job_.changeover.count(), .work_steps = work_steps_, .slack_ms = slack_,
-                         .good_price = std::clamp(static_cast<int>(std::lround(std::log(sure / std::max(mix, 1e-6)) / kSpotPriceStep)), 0, 150),
-                         .churn = churn(rooms)};
+        SpotTableKey key{
+            .step_ms = step_,
+            .changeover_ms = job_.changeover.count(),
+            .work_steps = work_steps_,
+            .slack_ms = slack_,
+            .good_price = std::clamp(
+                static_cast<int>(std::lround(std::log(sure / std::max(mix, 1e-6)) / kSpotLevelStep)), 0, 150),
+            .churn = churn(rooms)};
         const bool up = std::any_of(rooms.begin(), rooms.end(), [](const SpotRoom& room) { return room.up; });
         const double step_h = static_cast<double>(step_) / 3.6e6;
         const double age = stats.known && stats.up == up ? stats.age_h : 0;
         const SpotState state{.spell = up ? Spell::up : Spell::down, .age = spot_age_bucket(age, step_h)};
         SpotRole role = SpotRole::none;
         if (market_.on != nullptr) {
-            const bool in = std::any_of(rooms.begin(), rooms.end(), [&](const SpotRoom& room) { return room.offer == market_.on; });
+            const bool in = std::any_of(rooms.begin(), rooms.end(),
+                                        [&](const SpotRoom& room) { return room.offer == market_.on; });
             role = in ? SpotRole::good : SpotRole::sure;
         }
         line.costs = {.idle = 0, .good = 0, .sure = 0};
@@ -190,7 +213,8 @@ class Outlook {
             for (const auto& back : returns) {
                 key.ends = end.power;
                 key.returns = back.power;
-                const auto costs = tables_.get(key).costs(job_.work_left.count(), slack.count(), state, role, job_.startup_left.count());
+                const auto costs = tables_.get(key).costs(job_.work_left.count(), slack.count(), state, role,
+                                                          job_.startup_left.count());
                 const double weight = end.weight * back.weight * sure;
                 line.costs.idle += weight * costs.idle;
                 line.costs.good += weight * costs.good;
@@ -204,7 +228,7 @@ class Outlook {
 
  private:
     static std::int64_t round_up(std::int64_t ms) {
-        std::int64_t step = std::min<std::int64_t>(kStepAbout, 600000);
+        std::int64_t step = kStepAbout;
         while (step < ms) step = step * 5 / 4;
         return step;
     }
@@ -227,7 +251,9 @@ class Outlook {
         rate = rate / static_cast<double>(rooms.size()) * shares_[rooms.size() - 1];
         int best = 0;
         for (int n = 1; n < static_cast<int>(kSpotChurn.size()); ++n) {
-            const auto off = [&](int at) { return std::abs(kSpotChurn[static_cast<std::size_t>(at)] - rate); };
+            const auto off = [&](int at) {
+                return std::abs(kSpotChurn[static_cast<std::size_t>(at)] - rate);
+            };
             if (off(n) < off(best)) best = n;
         }
         return best;
@@ -249,7 +275,8 @@ SpotOutlook spot_outlook(const SpotJob& job, const SpotMarket& market, SpotTable
     Outlook outlook(job, market, tables);
     std::optional<Line> best;
     for (std::size_t good = 1; good <= market.rooms.size(); ++good) {
-        const bool same = good < market.rooms.size() && market.rooms[good].price < market.rooms[good - 1].price * kSamePrice;
+        const bool same = good < market.rooms.size() &&
+                          market.rooms[good].level < market.rooms[good - 1].level * kSameLevel;
         if (same) continue;
         const auto line = outlook.line(good);
         if (!best || line.best < best->best * (1 - 1e-9)) best = line;

@@ -20,11 +20,11 @@ Millis millis(double hours) {
 
 /// What the guards allow. Worst cases only; nothing here is estimated.
 struct Guards {
-    Millis slack{0};      // without a start
+    Millis slack{0};  // without a start
     bool sure_makes_it{false};
     bool may_wait{false};
-    bool may_stay{false};   // on the spot machine of now
-    bool may_start{false};  // a spot machine
+    bool may_stay{false};         // on the spot machine of now
+    bool may_start{false};        // a spot machine
     bool may_start_later{false};  // the same at the next look
 };
 
@@ -56,7 +56,8 @@ View view_of(const SpotJob& job, std::span<const SpotOffer> offers) {
         const bool here = !job.on.empty() && offer.key == job.on;
         if (here && offer.up) view.on = &offer;
         if (offer.spot || !offer.up) continue;
-        const Usd total = cost(offer.rate, job.work_left + (here ? job.startup_left : job.changeover)) + (here ? Usd{} : offer.move_fee);
+        const Usd total = cost(offer.rate, job.work_left + (here ? job.startup_left : job.changeover)) +
+                          (here ? Usd{} : offer.move_fee);
         if (view.sure == nullptr || total < least) {
             view.sure = &offer;
             least = total;
@@ -66,12 +67,21 @@ View view_of(const SpotJob& job, std::span<const SpotOffer> offers) {
 }
 
 SpotDecision be_on(const SpotOffer& offer, const View& view, SpotWhy why) {
-    return {.move = &offer == view.on ? SpotMove::stay : SpotMove::move, .key = offer.key, .why = why, .hour_value = {}, .lifetime = {},
-            .if_idle = {}, .if_spot = {}, .if_sure = {}, .acceptable = {}};
+    return {.move = &offer == view.on ? SpotMove::stay : SpotMove::move,
+            .key = offer.key,
+            .why = why,
+            .hour_value = {},
+            .lifetime = {},
+            .if_idle = {},
+            .if_spot = {},
+            .if_sure = {},
+            .acceptable = {}};
 }
 
-/// Without a deadline: the least expected money to finish on each machine that is up, its losses and starts included.
-SpotDecision decide_without_deadline(const SpotJob& job, const View& view, const SpotHistory& history, Instant now) {
+/// Without a deadline: the least expected money to finish on each machine that is up, its losses and starts
+/// included.
+SpotDecision decide_without_deadline(const SpotJob& job, const View& view, const SpotHistory& history,
+                                     Instant now) {
     const SpotOffer* best = nullptr;
     double least = 0;
     double best_life = 0;
@@ -102,9 +112,11 @@ SpotDecision decide_without_deadline(const SpotJob& job, const View& view, const
     return decision;
 }
 
-/// The spot machine to be on, given what an hour of progress is worth: the one whose stay earns most per hour. A running one is
-/// left only for a clear gain and for capacity that is past its first twenty minutes, while there is slack for two more starts.
-const SpotRoom* best_room(const SpotJob& job, const View& view, const SpotMarket& market, double value, double slack_h, bool may_start) {
+/// The spot machine to be on, given what an hour of progress is worth: the one whose stay earns most per
+/// hour. A running one is left only for a clear gain and for capacity that is past its first twenty minutes,
+/// while there is slack for two more starts.
+const SpotRoom* best_room(const SpotJob& job, const View& view, const SpotMarket& market, double value,
+                          double slack_h, bool may_start) {
     const double changeover = hours(job.changeover);
     const double work = hours(job.work_left);
     const SpotRoom* best = nullptr;
@@ -126,13 +138,15 @@ const SpotRoom* best_room(const SpotJob& job, const View& view, const SpotMarket
     if (here == nullptr || best == nullptr) return here != nullptr ? here : best;
     if (slack_h < 3 * changeover || best->age_h < 1 / 3.0) return here;
     const double stay = std::max(std::min(best->life_h, work), 1e-3);
-    const double saved = (here->price - best->price) * stay + value * changeover * stay * (1 / here->life_h - 1 / best->life_h);
-    return saved - value * changeover - best->fee > 0.03 * here->price * stay ? best : here;
+    const double saved = (here->level - best->level) * stay +
+                         value * changeover * stay * (1 / here->life_h - 1 / best->life_h);
+    return saved - value * changeover - best->fee > 0.03 * here->level * stay ? best : here;
 }
 
 }  // namespace
 
-SpotDecision decide_spot(const SpotJob& job, std::span<const SpotOffer> offers, const SpotHistory& history, Instant now, SpotTables& tables) {
+SpotDecision decide_spot(const SpotJob& job, std::span<const SpotOffer> offers, const SpotHistory& history,
+                         Instant now, SpotTables& tables) {
     const View view = view_of(job, offers);
     if (!job.to_deadline) return decide_without_deadline(job, view, history, now);
     const Guards guards = guards_of(job, *job.to_deadline);
@@ -144,21 +158,25 @@ SpotDecision decide_spot(const SpotJob& job, std::span<const SpotOffer> offers, 
         return decision;
     };
     if (!on_sure && !guards.sure_makes_it) {
-        // Too late for a start. What runs may still make it; without anything running, on-demand is late by the least.
+        // Too late for a start. What runs may still make it; without anything running, on-demand is late by
+        // the least.
         if (view.on != nullptr) return finish(be_on(*view.on, view, SpotWhy::too_late));
         if (view.sure != nullptr) return finish(be_on(*view.sure, view, SpotWhy::too_late));
     }
-    const bool free_to_choose = on_sure || guards.may_wait || guards.may_start || (on_spot && guards.may_stay);
-    if (!free_to_choose && view.sure != nullptr) return finish(be_on(*view.sure, view, SpotWhy::must_be_sure));
+    const bool free_to_choose =
+        on_sure || guards.may_wait || guards.may_start || (on_spot && guards.may_stay);
+    if (!free_to_choose && view.sure != nullptr)
+        return finish(be_on(*view.sure, view, SpotWhy::must_be_sure));
 
     const SpotMarket market = spot_market(job, view.offers, view.on, view.sure, history, now);
     const SpotOutlook outlook = spot_outlook(job, market, tables);
     const double slack_h = hours(guards.slack);
     const auto* room = best_room(job, view, outlook.market, outlook.hour_value, slack_h, guards.may_start);
     if (room != nullptr && room->offer == view.on && !guards.may_stay) room = nullptr;
-    // For one zone the table knows the age; for many it knows only that some zone is up, and each must be worth its own start.
-    if (room != nullptr && room->offer != view.on && outlook.market.rooms.size() > 1
-        && !room->ripe(outlook.hour_value, hours(job.changeover), hours(job.work_left), hours(job.look))) {
+    // For one zone the table knows the age; for many it knows only that some zone is up, and each must be
+    // worth its own start.
+    if (room != nullptr && room->offer != view.on && outlook.market.rooms.size() > 1 &&
+        !room->ripe(outlook.hour_value, hours(job.changeover), hours(job.work_left), hours(job.look))) {
         room = nullptr;
     }
 
@@ -168,23 +186,31 @@ SpotDecision decide_spot(const SpotJob& job, std::span<const SpotOffer> offers, 
     };
     std::vector<Choice> choices;  // of equals the first is taken
     if (room != nullptr) choices.push_back({outlook.costs.good, room->offer});
-    if (const auto* fallback = outlook.sure_room(view.on, guards.may_start, guards.may_stay)) choices.push_back({outlook.costs.sure, fallback});
-    // Waiting is for spot alone: where none was ever seen, or none could be started any more after it, it would only spend slack.
-    const bool spot_known = !history.keys().empty() || std::any_of(view.offers.begin(), view.offers.end(), [](const auto& o) { return o.spot; });
-    if (guards.may_wait && ((spot_known && guards.may_start_later) || choices.empty())) choices.push_back({outlook.costs.idle, nullptr});
+    if (const auto* fallback = outlook.sure_room(view.on, guards.may_start, guards.may_stay))
+        choices.push_back({outlook.costs.sure, fallback});
+    // Waiting is for spot alone: where none was ever seen, or none could be started any more after it, it
+    // would only spend slack.
+    const bool spot_known = !history.keys().empty() || std::any_of(view.offers.begin(), view.offers.end(),
+                                                                   [](const auto& o) { return o.spot; });
+    if (guards.may_wait && ((spot_known && guards.may_start_later) || choices.empty()))
+        choices.push_back({outlook.costs.idle, nullptr});
     const Choice* best = nullptr;
     for (const auto& choice : choices) {
         if (best == nullptr || choice.total < best->total) best = &choice;
     }
-    if (best == nullptr) return finish(view.on != nullptr ? be_on(*view.on, view, SpotWhy::too_late) : SpotDecision{});
-    SpotDecision decision = best->offer != nullptr ? be_on(*best->offer, view, SpotWhy::cheapest) : SpotDecision{.why = SpotWhy::waits};
+    if (best == nullptr)
+        return finish(view.on != nullptr ? be_on(*view.on, view, SpotWhy::too_late) : SpotDecision{});
+    SpotDecision decision = best->offer != nullptr ? be_on(*best->offer, view, SpotWhy::cheapest)
+                                                   : SpotDecision{.why = SpotWhy::waits};
     const auto money = [&](double in_hours) {
-        return std::optional(Usd{std::llround(std::min(in_hours, 1e6) * static_cast<double>(market.unit.micros))});
+        return std::optional(
+            Usd{std::llround(std::min(in_hours, 1e6) * static_cast<double>(market.unit.micros))});
     };
     decision.if_idle = money(outlook.costs.idle);
     decision.if_sure = money(outlook.costs.sure);
     if (room != nullptr) decision.if_spot = money(outlook.costs.good);
-    decision.hour_value = UsdPerHour{std::llround(outlook.hour_value * static_cast<double>(market.unit.micros))};
+    decision.hour_value =
+        UsdPerHour{std::llround(outlook.hour_value * static_cast<double>(market.unit.micros))};
     if (room != nullptr && best->offer == room->offer) decision.lifetime = millis(room->life_h);
     for (const auto& one : outlook.market.rooms) decision.acceptable.push_back(one.offer->key);
     return finish(std::move(decision));
@@ -192,21 +218,30 @@ SpotDecision decide_spot(const SpotJob& job, std::span<const SpotOffer> offers, 
 
 std::string_view text(SpotMove move) {
     switch (move) {
-        case SpotMove::stay: return "stay";
-        case SpotMove::move: return "move";
-        case SpotMove::idle: return "idle";
+        case SpotMove::stay:
+            return "stay";
+        case SpotMove::move:
+            return "move";
+        case SpotMove::idle:
+            return "idle";
     }
     return "";
 }
 
 std::string_view text(SpotWhy why) {
     switch (why) {
-        case SpotWhy::must_be_sure: return "must_be_sure";
-        case SpotWhy::too_late: return "too_late";
-        case SpotWhy::nothing_offered: return "nothing_offered";
-        case SpotWhy::cheapest: return "cheapest";
-        case SpotWhy::waits: return "waits";
-        case SpotWhy::no_deadline: return "no_deadline";
+        case SpotWhy::must_be_sure:
+            return "must_be_sure";
+        case SpotWhy::too_late:
+            return "too_late";
+        case SpotWhy::nothing_offered:
+            return "nothing_offered";
+        case SpotWhy::cheapest:
+            return "cheapest";
+        case SpotWhy::waits:
+            return "waits";
+        case SpotWhy::no_deadline:
+            return "no_deadline";
     }
     return "";
 }

@@ -11,7 +11,8 @@ namespace {
 constexpr double kPartLeast = 0.1;
 constexpr int kStates = 2 * kSpotAges;  // up by age, then down by age
 
-/// First and one past the last step of an age bucket: 1, 2, 3-4, 5-8, …; the last has no end, and is taken at twice its start.
+/// First and one past the last step of an age bucket: 1, 2, 3-4, 5-8, …; the last has no end, and is taken at
+/// twice its start.
 constexpr int bucket_from(int bucket) {
     return bucket == 0 ? 0 : 1 << (bucket - 1);
 }
@@ -31,7 +32,8 @@ double at_most_never(double value) {
 
 std::int64_t spot_step(std::int64_t about_ms, std::int64_t changeover_ms) {
     if (4 * changeover_ms < 3 * about_ms) return about_ms;
-    const std::int64_t parts = std::max<std::int64_t>(1, (4 * changeover_ms + 3 * about_ms - 1) / (4 * about_ms));
+    const std::int64_t parts =
+        std::max<std::int64_t>(1, (4 * changeover_ms + 3 * about_ms - 1) / (4 * about_ms));
     return (changeover_ms + parts - 1) / parts;
 }
 
@@ -45,7 +47,7 @@ int spot_age_bucket(double age_h, double step_h) {
 SpotTable::SpotTable(const SpotTableKey& key)
     : key_(key),
       step_h_(static_cast<double>(key.step_ms) / 3.6e6),
-      price_(std::exp(-kSpotPriceStep * key.good_price)),
+      good_level_(std::exp(-kSpotLevelStep * key.good_price)),
       startups_(static_cast<int>((key.changeover_ms + key.step_ms - 1) / key.step_ms)) {
     const double exact = static_cast<double>(key.changeover_ms) / static_cast<double>(key.step_ms);
     const double changeover = startups_ > 0 ? std::max(exact, kPartLeast) : 0;
@@ -89,7 +91,8 @@ double SpotTable::read(double work, double slack, std::size_t column) const {
     const int s1 = static_cast<int>(std::min(above, std::prev(slacks_.end())) - slacks_.begin());
     const int s0 = std::max(s1 - 1, 0);
     const double gap = slacks_[static_cast<std::size_t>(s1)] - slacks_[static_cast<std::size_t>(s0)];
-    const double s_part = gap > 0 ? std::clamp((s - slacks_[static_cast<std::size_t>(s0)]) / gap, 0.0, 1.0) : 1.0;  // weight of the one above
+    const double s_part = gap > 0 ? std::clamp((s - slacks_[static_cast<std::size_t>(s0)]) / gap, 0.0, 1.0)
+                                  : 1.0;  // weight of the one above
     const auto at = [&](int row) {
         if (row <= 0) return 0.0;
         const double low = static_cast<double>(expected_[slot(row, s0) + column]);
@@ -105,7 +108,7 @@ double SpotTable::through_idle(double work, double slack, int state) const {
 }
 
 double SpotTable::through_good(double work, double slack, int age, int startup) const {
-    const double paid = price_ * step_h_;
+    const double paid = good_level_ * step_h_;
     if (startup == 0) return paid + read(work - 1, slack, good_column(0, age));
     if (startup > 1) return paid + read(work, slack - 1, good_column(startup - 1, age));
     return paid + read(work - (1 - last_part_), slack - last_part_, good_column(0, age));
@@ -118,7 +121,8 @@ double SpotTable::through_sure(double work, double slack, int state, int startup
 }
 
 struct SpotTable::Scratch {
-    std::vector<double> idle, run, last;  // the values after a step of waiting, of progress, of the end of a start
+    std::vector<double> idle, run,
+        last;  // the values after a step of waiting, of progress, of the end of a start
     std::array<double, kStates> none{};
     std::vector<double> good, sure;
 };
@@ -138,7 +142,8 @@ void SpotTable::gather(std::vector<double>& to, int work, double slack, double w
         return;
     }
     const float* high = &expected_[slot(work, s0 + 1)];
-    const double part = rest / (slacks_[static_cast<std::size_t>(s0 + 1)] - slacks_[static_cast<std::size_t>(s0)]);
+    const double part =
+        rest / (slacks_[static_cast<std::size_t>(s0 + 1)] - slacks_[static_cast<std::size_t>(s0)]);
     for (std::size_t c = 0; c < width_; ++c) {
         to[c] += weight * ((1 - part) * static_cast<double>(low[c]) + part * static_cast<double>(high[c]));
     }
@@ -158,19 +163,26 @@ void SpotTable::settle(int work, int slack, Scratch& scratch) {
         gather(last, work, s - 1, last_part_);
         gather(last, work - 1, s, 1 - last_part_);
     }
-    const auto begun = [&](int j) -> const std::vector<double>& { return j == 0 ? run : j > 1 ? idle : last; };
+    const auto begun = [&](int j) -> const std::vector<double>& {
+        return j == 0 ? run : j > 1 ? idle : last;
+    };
     const auto after = [](int j) { return j > 1 ? j - 1 : 0; };
     for (int x = 0; x < kStates; ++x) {
         const bool up = x < kSpotAges;
         const auto on_sure = [&](int j) { return step_h_ + begun(j)[sure_column(after(j), x)]; };
-        const auto on_good = [&](int j) { return price_ * step_h_ + begun(j)[good_column(after(j), x)]; };
+        const auto on_good = [&](int j) {
+            return good_level_ * step_h_ + begun(j)[good_column(after(j), x)];
+        };
         const double wait = idle[none_column(x)];
         const double begin_sure = on_sure(startups_);
         const double begin_good = up ? on_good(startups_) : static_cast<double>(kSpotNever);
         none[static_cast<std::size_t>(x)] = at_most_never(std::min({wait, begin_sure, begin_good}));
         for (int j = 0; j <= startups_; ++j) {
-            if (up) good[static_cast<std::size_t>(j * kSpotAges + x)] = at_most_never(std::min({on_good(j), wait, begin_sure}));
-            sure[static_cast<std::size_t>(j * kStates + x)] = at_most_never(std::min({on_sure(j), wait, begin_good}));
+            if (up)
+                good[static_cast<std::size_t>(j * kSpotAges + x)] =
+                    at_most_never(std::min({on_good(j), wait, begin_sure}));
+            sure[static_cast<std::size_t>(j * kStates + x)] =
+                at_most_never(std::min({on_sure(j), wait, begin_good}));
         }
     }
     // Where the market goes within a step: it stays, and may grow older, or it turns.
@@ -188,7 +200,8 @@ void SpotTable::settle(int work, int slack, Scratch& scratch) {
     for (int x = 0; x < kStates; ++x) {
         out[none_column(x)] = static_cast<float>(moved(x, none_of));
         for (int j = 0; j <= startups_; ++j) {
-            out[sure_column(j, x)] = static_cast<float>(moved(x, [&](int y) { return sure[static_cast<std::size_t>(j * kStates + y)]; }));
+            out[sure_column(j, x)] = static_cast<float>(
+                moved(x, [&](int y) { return sure[static_cast<std::size_t>(j * kStates + y)]; }));
             if (x >= kSpotAges) continue;
             out[good_column(j, x)] = static_cast<float>(moved(x, [&](int y) {
                 if (y >= kSpotAges) return none_of(y);
@@ -200,7 +213,9 @@ void SpotTable::settle(int work, int slack, Scratch& scratch) {
 
 void SpotTable::solve() {
     expected_.assign(static_cast<std::size_t>(key_.work_steps + 1) * slacks_.size() * width_, 0.0F);
-    Scratch scratch{.idle = std::vector<double>(width_), .run = std::vector<double>(width_), .last = std::vector<double>(width_),
+    Scratch scratch{.idle = std::vector<double>(width_),
+                    .run = std::vector<double>(width_),
+                    .last = std::vector<double>(width_),
                     .good = std::vector<double>(static_cast<std::size_t>(startups_ + 1) * kSpotAges),
                     .sure = std::vector<double>(static_cast<std::size_t>(startups_ + 1) * kStates)};
     for (int work = 1; work <= key_.work_steps; ++work) {
@@ -208,25 +223,31 @@ void SpotTable::solve() {
     }
 }
 
-SpotCosts SpotTable::costs(std::int64_t work_ms, std::int64_t slack_ms, SpotState state, SpotRole role, std::int64_t startup_ms) const {
+SpotCosts SpotTable::costs(std::int64_t work_ms, std::int64_t slack_ms, SpotState state, SpotRole role,
+                           std::int64_t startup_ms) const {
     const double step = static_cast<double>(key_.step_ms);
     const double work = static_cast<double>(work_ms) / step;
     const double slack = static_cast<double>(slack_ms) / step;
     const double started = static_cast<double>(startup_ms) / step;
     const int x = state_of(state);
-    // The rest of a start is not a whole number of steps: what it lacks of a start of that many steps is given back as slack.
-    const auto startup_of = [&](double left) { return std::min(static_cast<int>(std::ceil(left - 1e-9)), startups_); };
+    // The rest of a start is not a whole number of steps: what it lacks of a start of that many steps is
+    // given back as slack.
+    const auto startup_of = [&](double left) {
+        return std::min(static_cast<int>(std::ceil(left - 1e-9)), startups_);
+    };
     SpotCosts costs;
     costs.idle = through_idle(work, slack, x);
     costs.sure = through_sure(work, slack, x, startups_);
     if (state.spell == Spell::up) costs.good = through_good(work, slack, state.age, startups_);
     const int j = startup_of(started);
     const double full = j == 0 ? 0 : j - 1 + last_part_;
-    if (role == SpotRole::good && state.spell == Spell::up) costs.good = through_good(work, slack + full - started, state.age, j);
+    if (role == SpotRole::good && state.spell == Spell::up)
+        costs.good = through_good(work, slack + full - started, state.age, j);
     if (role == SpotRole::sure) costs.sure = through_sure(work, slack + full - started, x, j);
     const double later = read(work, slack - 1, none_column(x));
     const double sooner = read(work - 1, slack, none_column(x));
-    costs.hour_value = later >= static_cast<double>(kSpotNever) / 2 ? 1.0 : std::max((later - sooner) / step_h_, 0.0);
+    costs.hour_value =
+        later >= static_cast<double>(kSpotNever) / 2 ? 1.0 : std::max((later - sooner) / step_h_, 0.0);
     return costs;
 }
 

@@ -1,13 +1,16 @@
-// What a job with a deadline costs from here on, under the best use of one interruptible market and one machine that is always to be
-// had: a table over (work left, slack left, state of the market, where the job is), computed backwards.
+// What a job with a deadline costs from here on, under the best use of one interruptible market and one
+// machine that is always to be had: a table over (work left, slack left, state of the market, where the job
+// is), computed backwards.
 //
-// The market: capacity that comes and goes, up or down for so long (eight ages, doubling), with the rates of spot_hazard.hpp times
-// two multipliers. "Good" is that market, "sure" is the fallback; prices are relative to the fallback's. Slack is the time to
-// the deadline less the work left; waiting uses it one to one, every start uses the changeover. States from which the
-// deadline could be missed cost kSpotNever, so that no choice made by the table leads there.
+// The market: capacity that comes and goes, up or down for so long (eight ages, doubling), with the rates of
+// spot_hazard.hpp times two multipliers. "Good" is that market, "sure" is the fallback; prices are relative
+// to the fallback's. Slack is the time to the deadline less the work left; waiting uses it one to one, every
+// start uses the changeover. States from which the deadline could be missed cost kSpotNever, so that no
+// choice made by the table leads there.
 //
-// Same parameters, same table, bit for bit: one thread, a fixed order, no reduction that a compiler may reorder. One table
-// takes some 10 ms and 2 to 6 MB at 300 steps of work (bench/RESULTS.md). The caller keeps tables (SpotTables) or not; the answer is the same.
+// Same parameters, same table, bit for bit: one thread, a fixed order, no reduction that a compiler may
+// reorder. One table takes some 10 ms and 2 to 6 MB at 300 steps of work (bench/RESULTS.md). The caller keeps
+// tables (SpotTables) or not; the answer is the same.
 #pragma once
 #include <array>
 #include <compare>
@@ -32,13 +35,14 @@ struct SpotTableKey {
     std::int64_t changeover_ms{0};  // not negative
     int work_steps{0};              // covers work up to this many steps
     std::int64_t slack_ms{0};       // and slack up to this
-    int good_price{0};              // of the good market, in steps of kSpotPriceStep of the sure price's logarithm; 0 = equal
-    int ends{0};                    // multipliers: 2^(n/2) of the table's rates
+    int good_price{
+        0};       // of the good market, in steps of kSpotLevelStep of the sure price's logarithm; 0 = equal
+    int ends{0};  // multipliers: 2^(n/2) of the table's rates
     int returns{0};
-    int churn{0};                   // machines lost while the market stays up: kSpotChurn[n] per hour
+    int churn{0};  // machines lost while the market stays up: kSpotChurn[n] per hour
     friend auto operator<=>(const SpotTableKey&, const SpotTableKey&) = default;
 };
-inline constexpr double kSpotPriceStep = 0.03;
+inline constexpr double kSpotLevelStep = 0.03;
 inline constexpr std::array<double, 6> kSpotChurn{0, 0.02, 0.05, 0.12, 0.3, 0.7};
 
 struct SpotState {
@@ -52,7 +56,8 @@ struct SpotState {
 
 enum class SpotRole { none, good, sure };
 
-/// Costs to finish, in hours at the sure price, for what can be done now. kSpotNever or more = may miss the deadline.
+/// Costs to finish, in hours at the sure price, for what can be done now. kSpotNever or more = may miss the
+/// deadline.
 struct SpotCosts {
     double idle{kSpotNever};
     double good{kSpotNever};
@@ -64,11 +69,14 @@ class SpotTable {
  public:
     explicit SpotTable(const SpotTableKey& key);
 
-    /// `work_ms`, `slack_ms`: left now; beyond the table's size they are cut to it. `role` is where the job is and `startup_ms` what is
-    /// left of its start. Not for slack below nothing.
-    [[nodiscard]] bool covers(const SpotTableKey& key) const { return key.work_steps <= key_.work_steps && key.slack_ms <= key_.slack_ms; }
+    /// `work_ms`, `slack_ms`: left now; beyond the table's size they are cut to it. `role` is where the job
+    /// is and `startup_ms` what is left of its start. Not for slack below nothing.
+    [[nodiscard]] bool covers(const SpotTableKey& key) const {
+        return key.work_steps <= key_.work_steps && key.slack_ms <= key_.slack_ms;
+    }
     [[nodiscard]] const SpotTableKey& key() const { return key_; }
-    [[nodiscard]] SpotCosts costs(std::int64_t work_ms, std::int64_t slack_ms, SpotState state, SpotRole role, std::int64_t startup_ms) const;
+    [[nodiscard]] SpotCosts costs(std::int64_t work_ms, std::int64_t slack_ms, SpotState state, SpotRole role,
+                                  std::int64_t startup_ms) const;
 
  private:
     [[nodiscard]] std::size_t slot(int work, int slack) const {
@@ -88,10 +96,10 @@ class SpotTable {
 
     SpotTableKey key_;
     double step_h_;
-    double price_;                 // of the good market
-    int startups_;                 // steps that a start takes
-    double last_part_;             // of a step: what the last of them lacks
-    std::vector<double> slacks_;   // in steps, ascending, close together where it is scarce
+    double good_level_;           // of the good market
+    int startups_;                // steps that a start takes
+    double last_part_;            // of a step: what the last of them lacks
+    std::vector<double> slacks_;  // in steps, ascending, close together where it is scarce
     std::size_t width_{0};
     std::array<double, kSpotAges> stay_up_{};
     std::array<double, kSpotAges> stay_down_{};
@@ -100,8 +108,8 @@ class SpotTable {
     std::vector<float> expected_;  // by slot and column: the value one step later, the market having moved on
 };
 
-/// Tables by key, the last used kept. A larger table serves for a smaller one: what stands at a place does not depend on the size.
-/// Owned by one caller at a time; only a memory, never part of an answer.
+/// Tables by key, the last used kept. A larger table serves for a smaller one: what stands at a place does
+/// not depend on the size. Owned by one caller at a time; only a memory, never part of an answer.
 class SpotTables {
  public:
     explicit SpotTables(std::size_t capacity = 256) : capacity_(capacity) {}
