@@ -108,7 +108,8 @@ void CandidateWalk::passing_counts(Visit visit) const {
 }
 
 void CandidateWalk::push_open(std::int64_t rate, std::uint32_t at, std::uint32_t bucket) {
-    open_.push_back({least_cost(rate, pace(bucket).least), rate, at, bucket});
+    const std::int64_t bound = market_.scoring.pace == nullptr ? rate : least_cost(rate, pace(bucket).least);
+    open_.push_back({bound, rate, at, bucket});
     std::ranges::push_heap(open_, std::greater{}, &Open::bound);
 }
 
@@ -120,7 +121,7 @@ void CandidateWalk::unbundle(const OfferIndex::Bundle& bundle) {
         const auto& child = bundle.leaf ? bundle : index.bundles()[i];
         if (child.leaf) {
             const auto& bucket = count.buckets[child.first];
-            if (cards_.kinds[bucket.kind] && index.node(bucket.root).left > 0)
+            if (cards_.kinds[bucket.kind] && !index.tag(bucket.root).gone)
                 push_open(child.rates[disk_class_], bucket.root, bucket.at);
         } else if (market_.scoring.pace != nullptr) {
             unbundle(child);
@@ -220,9 +221,9 @@ std::optional<Candidate> CandidateWalk::pop() {
             unbundle(index.bundles()[open.at & ~kIsBundle]);
             continue;
         }
+        if (index.tag(open.at).gone) continue;
         const auto& node = index.node(open.at);
-        if (node.left == 0) continue;
-        if (node.children > 1) {
+        if (node.children > 2) {  // a look at each of two costs no more
             ++market_.evaluations;
             Fit best =
                 make_fit(*demand_.spec, *demand_.task, node.best, *demand_.world, index.facts(like(open)));
@@ -231,13 +232,15 @@ std::optional<Candidate> CandidateWalk::pop() {
             if (std::ranges::any_of(money_filters(), [&](Filter filter) { return filter(best).has_value(); }))
                 continue;
         }
-        children(node, [&](std::uint32_t at) {
-            if (at & kIsOffer ? market_.use.gone(index.unit(at & ~kIsOffer)) : index.node(at).left == 0)
-                return;
-            const Offer& offer = at & kIsOffer ? index.offer(at & ~kIsOffer) : index.node(at).best;
-            const std::int64_t rate = std::max(open.rate, (offer.gpu_rate + disk_rate(offer, disk_)).micros);
-            push_open(rate, at, open.bucket);
-        });
+        const auto& bucket = index.buckets()[node.bucket];
+        for (std::uint32_t i = node.first; i < node.first + node.children; ++i) {
+            const auto& tag = node.leaf ? bucket.tags[i] : index.tag(i);
+            if (tag.gone) continue;
+            const UsdPerHour rate =
+                tag.rate + disk_rate(tag.disk_micros_per_gb_month, disk_, tag.hours_per_month);
+            push_open(std::max(open.rate, rate.micros), node.leaf ? bucket.offers[i] | kIsOffer : i,
+                      open.bucket);
+        }
     }
     if (candidates_.empty()) return std::nullopt;
     std::ranges::pop_heap(candidates_,

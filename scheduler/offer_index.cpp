@@ -35,6 +35,12 @@ std::uint64_t name_hash(string_view provider, string_view id) {
     return fnv(fnv(14'695'981'039'346'656'037ULL, provider) ^ 0xff, id);
 }
 
+OfferIndex::Tag tag_of(const Offer& o) {
+    return {.rate = o.gpu_rate,
+            .disk_micros_per_gb_month = o.disk_micros_per_gb_month,
+            .hours_per_month = o.hours_per_month};
+}
+
 /// The number that `key` has in `numbers`, or the next one. Neighbours are often alike, so the last answer is
 /// tried first.
 template <class Key>
@@ -55,10 +61,15 @@ class Numbers {
 }  // namespace
 
 OfferIndex::OfferIndex(std::span<const Offer> offers, const ChoiceWorld& world)
-    : offers_(offers), world_(world), node_of_(offers.size(), kNone), facts_(offers.size()) {
+    : offers_(offers),
+      world_(world),
+      node_of_(offers.size(), kNone),
+      slot_of_(offers.size()),
+      facts_(offers.size()) {
     group();
     nodes_.reserve(offers.size() / kFanout * 8 / 7 + 2 * buckets_.size());
     for (std::uint32_t count = 0; count < counts_.size(); ++count) bundle(count);
+    for (const Node& node : nodes_) node_tags_.push_back(tag_of(node.best));
     join_units();
 }
 
@@ -80,7 +91,7 @@ void OfferIndex::group() {
         if (new_kind) kinds_.push_back(place);
         const auto [bucket, new_bucket] = buckets.of({count, kind});
         if (new_bucket) {
-            buckets_.push_back({.market = market, .offers = {}});
+            buckets_.push_back({.market = market, .offers = {}, .tags = {}});
             counts_[count].buckets.push_back({.at = bucket, .kind = kind});
         }
         buckets_[bucket].offers.push_back(place);
@@ -175,7 +186,11 @@ OfferIndex::NodeAt OfferIndex::plant(std::uint32_t bucket) {
     std::ranges::sort(order, [this](const auto& x, const auto& y) {
         return x.first != y.first ? x.first < y.first : offers_[x.second].id < offers_[y.second].id;
     });
-    for (std::size_t i = 0; i < order.size(); ++i) b.offers[i] = order[i].second;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        b.offers[i] = order[i].second;
+        b.tags.push_back(tag_of(offers_[b.offers[i]]));
+        slot_of_[b.offers[i]] = static_cast<std::uint32_t>(i);
+    }
     const auto size = static_cast<std::uint32_t>(b.offers.size());
     auto level = static_cast<NodeAt>(nodes_.size());
     for (std::uint32_t first = 0; first < size; first += kFanout) {
@@ -238,7 +253,9 @@ void OfferIndex::join_units() {
 void OfferIndex::remove(std::uint32_t unit) {
     Place place = unit;  // a unit has the number of its first offer
     do {
-        for (NodeAt at = node_of_[place]; at != kNone; at = nodes_[at].parent) --nodes_[at].left;
+        buckets_[bucket_of(place)].tags[slot_of_[place]].gone = true;
+        for (NodeAt at = node_of_[place]; at != kNone; at = nodes_[at].parent)
+            node_tags_[at].gone = --nodes_[at].left == 0;
         place = next_in_unit_[place];
     } while (place != unit);
 }

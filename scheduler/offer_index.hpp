@@ -69,9 +69,18 @@ class OfferIndex {
         std::uint32_t children{0};
         bool leaf{false};  // stands for one bucket
     };
+    /// What a price is made of, apart from the offers, which are large: most of them are never looked at but
+    /// for this.
+    struct Tag {
+        UsdPerHour rate;
+        std::int64_t disk_micros_per_gb_month{0};
+        int hours_per_month{0};
+        bool gone{false};  // used up
+    };
     struct Bucket {
         std::uint32_t market{0};
         std::vector<Place> offers;  // by price
+        std::vector<Tag> tags;      // of each
     };
     struct Node {
         Offer best;
@@ -93,6 +102,9 @@ class OfferIndex {
     [[nodiscard]] const std::vector<Count>& counts() const { return counts_; }
     [[nodiscard]] const std::vector<Place>& kinds() const { return kinds_; }  // an offer of each
     [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
+    [[nodiscard]] const Tag& tag(NodeAt at) const {
+        return node_tags_[at];
+    }  // of its made-up offer; gone with the last below it
     [[nodiscard]] const std::vector<Bundle>& bundles() const { return bundles_; }
     [[nodiscard]] const Node& node(NodeAt at) const { return nodes_[at]; }
     /// An offer of each country, rented; the place of the n-th is bit n of Node::countries.
@@ -127,7 +139,9 @@ class OfferIndex {
     std::vector<Bucket> buckets_;
     std::vector<Bundle> bundles_;
     std::vector<Node> nodes_;
-    std::vector<NodeAt> node_of_;  // of an offer
+    std::vector<Tag> node_tags_;
+    std::vector<NodeAt> node_of_;         // of an offer
+    std::vector<std::uint32_t> slot_of_;  // in its bucket
     std::vector<Place> countries_;
     std::vector<std::optional<OfferFacts>> facts_;
     std::vector<std::uint32_t> units_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string_view>
 #include <tuple>
 
 namespace gf {
@@ -25,7 +26,9 @@ void PlanRequest::rank_tasks() {
 
 void PlanRequest::find_projects() {
     std::map<std::string_view, std::size_t> numbers;
-    for (const PlanTask& task : tasks_) numbers.try_emplace(task.spec->project);
+    std::vector<std::map<std::string_view, std::size_t>::const_iterator> named;
+    named.reserve(tasks_.size());
+    for (const PlanTask& task : tasks_) named.push_back(numbers.try_emplace(task.spec->project).first);
     for (auto& [name, number] : numbers) {
         number = projects.size();
         const auto known = world_.projects.find(std::string(name));
@@ -34,7 +37,8 @@ void PlanRequest::find_projects() {
         else
             projects.push_back({known->second.running.micros, std::max(1, known->second.weight)});
     }
-    project_numbers_ = std::move(numbers);
+    project_of_.reserve(named.size());
+    for (const auto& at : named) project_of_.push_back(at->second);
 }
 
 void PlanRequest::find_pools() {
@@ -82,47 +86,32 @@ std::string PlanRequest::money_key(TaskAt t) const {
 
 /// By id, so that which task stands for its shape hangs on nothing else.
 void PlanRequest::find_groups(const Scoring& scoring) {
-    struct Keyed {
-        std::uint64_t hash{0};
-        std::size_t rank{0};
-        ShapeKey key;
-        std::size_t variant{0};
-        std::optional<std::size_t> pool;
-    };
-    std::vector<Keyed> keyed;
-    keyed.reserve(tasks_.size());
+    std::multimap<std::uint64_t, std::size_t> by_hash;  // -> shapes
+    std::map<std::pair<std::size_t, std::string>, std::size_t> groups;
+    group_of.resize(tasks_.size());
+    ShapeKey key;
     for (const TaskAt t : by_id) {
         const PlanTask& task = tasks_[t];
-        Keyed k{.rank = rank[t],
-                .key = shape_key(*task.spec, *task.row),
-                .variant = variant_of(task),
-                .pool = {}};
+        const std::size_t variant = variant_of(task);
+        std::optional<std::size_t> pool;
         if (!pools.empty())
             if (const auto at = pool_of_.find({task.spec->image, task.spec->project}); at != pool_of_.end())
-                k.pool = at->second;
-        put_part(k.key.rest, static_cast<std::int64_t>(k.variant));
-        put_part(k.key.rest, k.pool ? static_cast<std::int64_t>(*k.pool) : -1);
-        if (scoring.key != nullptr) scoring.key(scoring.self, *task.spec, *task.row, k.key.rest);
-        k.hash = key_hash(k.key);
-        keyed.push_back(std::move(k));
-    }
-    std::ranges::sort(keyed, [](const Keyed& a, const Keyed& b) {
-        if (a.hash != b.hash) return a.hash < b.hash;
-        return std::tie(a.key, a.rank) < std::tie(b.key, b.rank);
-    });
-    std::map<std::string, std::size_t> groups;  // of one shape
-    group_of.resize(tasks_.size());
-    for (Keyed& k : keyed) {
-        const TaskAt t = by_id[k.rank];
-        const bool alike = !shapes.empty() && shapes.back().hash == k.hash && shapes.back().key == k.key;
-        if (!alike) {
-            shapes.push_back(
-                {.hash = k.hash, .key = std::move(k.key), .like = t, .variant = k.variant, .pool = k.pool});
-            groups.clear();
+                pool = at->second;
+        shape_key(*task.spec, *task.row, key);
+        put_part(key.rest, static_cast<std::int64_t>(variant));
+        put_part(key.rest, pool ? static_cast<std::int64_t>(*pool) : -1);
+        if (scoring.key != nullptr) scoring.key(scoring.self, *task.spec, *task.row, key.rest);
+        const std::uint64_t hash = key_hash(key);
+        std::size_t shape = shapes.size();
+        for (auto [at, end] = by_hash.equal_range(hash); at != end; ++at)
+            if (shapes[at->second].key == key) shape = at->second;
+        if (shape == shapes.size()) {
+            by_hash.emplace(hash, shape);
+            shapes.push_back({.key = key, .like = t, .variant = variant, .pool = pool});
         }
-        ++shapes.back().tasks;
-        const auto [group, new_group] = groups.try_emplace(money_key(t), shape_of_group.size());
-        if (new_group) shape_of_group.push_back(shapes.size() - 1);
+        ++shapes[shape].tasks;
+        const auto [group, new_group] = groups.try_emplace({shape, money_key(t)}, shape_of_group.size());
+        if (new_group) shape_of_group.push_back(shape);
         group_of[t] = group->second;
     }
 }
@@ -139,10 +128,8 @@ void PlanRequest::find_units() {
                 continue;
             }
         }
-        units.push_back({.tasks = {t},
-                         .priority = task.row->priority,
-                         .project = project_numbers_.at(task.spec->project),
-                         .rank = rank[t]});
+        units.push_back(
+            {.tasks = {t}, .priority = task.row->priority, .project = project_of_[t], .rank = rank[t]});
     }
     std::ranges::sort(units, {}, [](const Unit& u) { return std::tuple(-u.priority, u.project, u.rank); });
 }

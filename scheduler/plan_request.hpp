@@ -9,7 +9,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,7 +30,6 @@ class PlanRequest {
     };
     /// Tasks that are alike to the market.
     struct Shape {
-        std::uint64_t hash{0};
         ShapeKey key;
         TaskAt like{0};  // any of them, the first by id
         std::size_t variant{0};
@@ -77,7 +75,7 @@ class PlanRequest {
 
     std::span<const PlanTask> tasks_;
     const PlanWorld& world_;
-    std::map<std::string_view, std::size_t> project_numbers_;
+    std::vector<std::size_t> project_of_;                                 // of a task
     std::map<std::pair<std::string, std::string>, std::size_t> pool_of_;  // image and project
     std::map<std::pair<bool, std::map<std::string, std::string>>, std::size_t> variant_numbers_;
 };

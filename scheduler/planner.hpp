@@ -108,7 +108,7 @@ struct PlanRule {
     std::size_t launches_max{64};
     std::size_t evaluations_max{
         200'000};  // of one task shape and one offer; the walk that passes it is ended first
-    std::size_t counts_max{10'000};  // further looks, for the counts of those that nothing fits
+    std::size_t counts_max{5'000};  // further looks, for the counts of those that nothing fits
     int keep_margin_percent{10};
     Millis hold_after{std::chrono::minutes{30}};
     Millis hold_most{std::chrono::minutes{15}};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -36,28 +37,33 @@ void put_part(std::string& key, const std::string& text) {
 }
 
 std::uint64_t key_hash(const ShapeKey& key) {
+    // FNV-1a, eight bytes at a time.
+    constexpr std::size_t kStep = sizeof(std::uint64_t);
     std::uint64_t hash = 14'695'981'039'346'656'037ULL;
     for (const std::string* part : {&key.market, &key.card, &key.rest})
-        for (const char c : *part) hash = (hash ^ static_cast<unsigned char>(c)) * 1'099'511'628'211ULL;
+        for (std::size_t at = 0; at < part->size(); at += kStep) {
+            std::uint64_t word = 0;
+            std::memcpy(&word, part->data() + at, std::min(kStep, part->size() - at));
+            hash = (hash ^ word) * 1'099'511'628'211ULL;
+            hash ^= hash >> 32;
+        }
     return hash;
 }
 
-ShapeKey shape_key(const JobSpec& spec, const TaskRecord& task) {
+void shape_key(const JobSpec& spec, const TaskRecord& task, ShapeKey& key) {
     // Each demand by name, so that a new one does not compile before it is in the key: two tasks that differ
     // in it are not alike.
     const auto& [gpu, gpu_as_typed, gpus, cpu_only, vram, cpus, memory, disk, arch, cuda, driver, shm,
                  precision, nvlink, memory_bandwidth, inet_down_mbps, reliability, providers,
                  exclude_providers, regions, spot, max_price] = spec.resources;
     (void)gpu_as_typed;  // for people
-    ShapeKey key;
-    key.market.reserve(64);
+    for (std::string* part : {&key.market, &key.card, &key.rest}) part->clear();
     put_list(key.market, providers);
     put_list(key.market, exclude_providers);
     put_part(key.market, arch);
     put_part(key.market, static_cast<std::int64_t>(spot));
     put_part(key.market, spec.image.empty() ? 0 : 1);
 
-    key.card.reserve(128);
     put_list(key.card, gpu);
     put_part(key.card, gpus);
     put_part(key.card, (cpu_only ? 1 : 0) | (nvlink ? 2 : 0));
@@ -68,7 +74,6 @@ ShapeKey shape_key(const JobSpec& spec, const TaskRecord& task) {
     put_part(key.card, precision);
     put_bytes(key.card, task.vram_above);
 
-    key.rest.reserve(192);
     put_part(key.rest, cpus.value_or(-1));
     put_bytes(key.rest, memory);
     put_bytes(key.rest, task.memory_above);
@@ -86,7 +91,6 @@ ShapeKey shape_key(const JobSpec& spec, const TaskRecord& task) {
     // Of the time that it may run only what is left counts, and of the past only that.
     const auto& duration = spec.limits.duration;
     put_part(key.rest, duration ? std::max(Millis{0}, *duration - task.ran).count() : -1);
-    return key;
 }
 
 }  // namespace gf

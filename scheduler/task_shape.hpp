@@ -17,7 +17,8 @@ struct ShapeKey {
     friend auto operator<=>(const ShapeKey&, const ShapeKey&) = default;
 };
 
-[[nodiscard]] ShapeKey shape_key(const JobSpec& spec, const TaskRecord& task);
+/// Writes over `key`, whose memory is used again.
+void shape_key(const JobSpec& spec, const TaskRecord& task, ShapeKey& key);
 
 [[nodiscard]] std::uint64_t key_hash(const ShapeKey& key);
 

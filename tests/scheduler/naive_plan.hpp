@@ -250,7 +250,8 @@ class NaivePlan {
     std::string likeness(std::size_t t) const {
         const PlanTask& task = c_.tasks[t];
         const bool waited = kNow - task.row->waiting_since >= kReputePatience;
-        const ShapeKey key = shape_key(*task.spec, *task.row);
+        ShapeKey key;
+        shape_key(*task.spec, *task.row, key);
         std::string out = (waited ? "waited " : "") + key.market + key.card + key.rest +
                           (task.local_allowed ? "local" : "");
         for (const auto& [provider, reason] : task.barred) out += provider + reason;
