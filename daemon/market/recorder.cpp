@@ -50,6 +50,7 @@ void MarketRecorder::seen(MarketLook look) {
 }
 
 void MarketRecorder::run() {
+    keep_house();  // opens the file, and what was carried over a long absence is unknown before anybody reads it
     while (true) {
         std::deque<MarketLook> looks;
         bool last = false;
@@ -151,6 +152,10 @@ void MarketRecorder::set_aside() {
     std::filesystem::remove(options_.path + "-wal", failed);
     std::filesystem::remove(options_.path + "-shm", failed);
     ++set_aside_;
+    // A new file at once, but not again and again on a disk that spoils them all.
+    const auto real = std::chrono::steady_clock::now();
+    if (real >= set_aside_quiet_) open_next_ = {};
+    set_aside_quiet_ = real + kOpenAgain;
     log::warn("market.history_set_aside", {{"file", options_.path + ".damaged"}});
 }
 

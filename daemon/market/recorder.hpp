@@ -73,6 +73,7 @@ class MarketRecorder {
     Instant aged_next_{};
     Instant tidy_next_{};
     std::chrono::steady_clock::time_point open_next_{};
+    std::chrono::steady_clock::time_point set_aside_quiet_{};  // until then a file that was set aside is not replaced at once
     std::string trouble_;        // told last; empty = none
 
     std::mutex mutex_;  // guards queue_, stopping_
