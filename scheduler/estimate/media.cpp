@@ -58,9 +58,14 @@ constexpr Speech kOtherSpeech{"", 1.0, 1.5, 0.3, 3.0};
 // Bytes per latent token and unit of width of the live block: 40 GiB for 73,000 tokens of 5,120 (Wan2.1 14B
 // at 720p) and 5.5 for 32,000 of 1,536 (1.3B at 480p).
 constexpr double kVideoBytes = 118;
-// A decoded megapixel with its convolutions, 16 bits: Stable Diffusion 3, PixArt and Flux at 1024 x 1024
-// lie 1.9 to 3.3 GiB over what is loaded.
-constexpr double kDecodeGibPerMegapixel = 1.8;
+// A decoded megapixel with its convolutions, 16 bits: Stable Diffusion 3 and PixArt at 1024 x 1024 lie 0.1 to
+// 1 GiB over what is loaded, Flux 3.3. The older decoders with four channels are run in 32 bits.
+constexpr double kDecodeGibPerMegapixel = 0.9;
+constexpr double kDecodeGibPerMegapixelOld = 2.5;
+// T5-XXL in fp16 keeps one matrix of each of its 24 layers (4,096 x 10,240) in 32 bits, unless it is
+// quantised: those pipelines lie 1.9 GiB over the sum of their parts.
+constexpr double kT5KeptWide = 24.0 * 4096 * 10240 * 2;
+constexpr double kT5Params = 4.76;
 constexpr double kDecodeVideoGibPerMegapixel =
     0.5;  // of all frames together, where nothing is tiled (CogVideoX)
 
@@ -92,7 +97,9 @@ Terms image_terms(const EstimateRequest& r, const ModelShape& s, std::vector<std
     const double width_bytes = encoders_only ? r.weight_bytes : quantised;
     const double denoiser = s.params * width_bytes;
     const double encoder_bytes = encoders_too && !first_encoder ? quantised : r.weight_bytes;
-    const double encoders = parts.encoders * 1e9 * encoder_bytes;
+    const bool wide_t5 =
+        r.half_precision && parts.large_encoder == kT5Params && (!encoders_too || first_encoder);
+    const double encoders = parts.encoders * 1e9 * encoder_bytes + (wide_t5 ? kT5KeptWide : 0);
     const double vae = parts.vae * 1e9 * r.weight_bytes;
 
     const auto batch = static_cast<double>(std::max<std::int64_t>(1, r.batch));
@@ -108,8 +115,12 @@ Terms image_terms(const EstimateRequest& r, const ModelShape& s, std::vector<std
     const double latent_tokens = pixels / 256 * (video ? (frames + 3) / 4 : 1);
     double denoise = batch * latent_tokens * hidden * (video ? kVideoBytes : 48);
     const double megapixels = pixels * frames / 1e6;
-    double decode = batch * (video ? kDecodeVideoGibPerMegapixel : kDecodeGibPerMegapixel) * megapixels *
-                    kGiBd * (r.weight_bytes / 2);
+    const bool old_decoder =
+        s.family == "SD1" || s.family == "SD2" || s.family == "SDXL" || s.family == "Kandinsky";
+    const double per_megapixel = video         ? kDecodeVideoGibPerMegapixel
+                                 : old_decoder ? kDecodeGibPerMegapixelOld
+                                               : kDecodeGibPerMegapixel;
+    double decode = batch * per_megapixel * megapixels * kGiBd * (old_decoder ? 1 : r.weight_bytes / 2);
     if (r.tiling) decode = std::min(decode, 1.5 * kGiBd);
     // Wan and Hunyuan decode frame by frame.
     if (video && s.family != "CogVideoX" && s.family != "Mochi") decode = std::min(decode, 4 * kGiBd);
@@ -157,7 +168,8 @@ Terms image_terms(const EstimateRequest& r, const ModelShape& s, std::vector<std
         r.gpus > 1 && (r.sharding == Sharding::zero2 || r.sharding == Sharding::zero3) ? gpus : 1;
     t.weights = denoiser;
     if (r.method == EstimateMethod::full) {
-        t.gradients = s.params * std::max(2.0, r.weight_bytes) / shards;
+        // ZeRO-2 keeps the gradients of a micro-step whole, in 32 bits.
+        t.gradients = shards > 1 ? 4 * s.params : s.params * std::max(2.0, r.weight_bytes);
         t.optimizer = s.params * moments / shards;
     } else {
         t.adapter = 16 * static_cast<double>(r.lora_rank) * std::max(8.0, static_cast<double>(s.layers)) *
@@ -167,7 +179,7 @@ Terms image_terms(const EstimateRequest& r, const ModelShape& s, std::vector<std
     if (parts.encoders < 1 || video) t.weights += encoders + vae;
     if (video) t.buffers += decode;  // the clips are encoded on the same card
     const double per_pass = video ? batch * latent_tokens * hidden * kVideoBytes * 4
-                                  : batch * (latent_tokens * hidden * 700 + 0.2 * kGiBd);
+                                  : batch * (latent_tokens * hidden * 450 + 0.3 * kGiBd);
     const double blocks = std::max(8.0, static_cast<double>(s.layers));
     t.activations =
         r.checkpointing ? per_pass + batch * latent_tokens * hidden * 2 * blocks : per_pass * blocks / 6;

@@ -196,6 +196,7 @@ Result<void> read_weights(std::string_view field, std::string_view text, Reading
     }
     r.weight_bytes = *bytes;
     into.dtype_given = true;
+    r.half_precision = s.starts_with("float16") || s.starts_with("fp16") || s.starts_with("half");
     r.mixed_precision = has(s, "amp") || has(s, "mixed");
     r.pure_low_precision = has(s, "pure");
     if (has(s, "not stated"))

@@ -73,6 +73,7 @@ struct EstimateRequest {
     std::string framework;           // as typed
     bool deepspeed{false};           // whatever the stack is
     double weight_bytes{2};          // of an unquantised weight
+    bool half_precision{false};             // fp16, not bf16
     bool mixed_precision{false};     // fp32 weights with 16-bit copies
     bool pure_low_precision{false};  // 16-bit optimiser states, no fp32 master copy
     Quantization quantization;
