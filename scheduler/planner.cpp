@@ -488,8 +488,8 @@ class Pass {
             // At what it costs by now, not at what it was once offered for.
             held.gpu_rate.micros = std::max(
                 held.gpu_rate.micros, machine.rate.micros - disk_rate(held, disk_gb(*like.spec)).micros);
-            const Fit fit =
-                make_fit(*like.spec, *like.row, held, request_.variants[shape.asked->variant]->warm);
+            Fit fit = make_fit(*like.spec, *like.row, held, request_.variants[shape.asked->variant]->warm);
+            if (scoring_.pace != nullptr) fit.expected = scoring_.pace(scoring_.self, fit).expected;
             ++plan_.evaluations;
             if (std::ranges::any_of(filters(), [&](Filter filter) { return filter(fit).has_value(); }))
                 continue;

@@ -13,7 +13,8 @@ namespace gf::test {
 
 class NaivePlan {
  public:
-    explicit NaivePlan(const PlanCase& c) : c_(c), left_(c.world.choice), quotas_(c.world.provider_quotas) {
+    explicit NaivePlan(const PlanCase& c, const Scoring& scoring = rate_scoring())
+        : c_(c), scoring_(scoring), left_(c.world.choice), quotas_(c.world.provider_quotas) {
         for (const auto& budget : c.world.budgets) budgets_.push_back(budget.left);
         for (const auto& [name, project] : c.world.projects) rates_[name] = project.running.micros;
     }
@@ -134,8 +135,11 @@ class NaivePlan {
         return out;
     }
     Fit fit(std::size_t t, const Offer& o, const ChoiceWorld& w) const {
-        return make_fit(*c_.tasks[t].spec, *c_.tasks[t].row, o, w);
+        Fit f = make_fit(*c_.tasks[t].spec, *c_.tasks[t].row, o, w);
+        if (scoring_.pace != nullptr) f.expected = scoring_.pace(scoring_.self, f).expected;
+        return f;
     }
+    std::int64_t score(const Fit& f) const { return scoring_.score(scoring_.self, f); }
 
     std::optional<Why> no_room(std::size_t t, const Offer& o, bool of_bad_repute) const {
         const std::string& p = o.provider.get();
@@ -175,15 +179,14 @@ class NaivePlan {
         }
         std::ranges::sort(free, {}, [&](std::size_t i) {
             const Offer& o = c_.offers[i];
-            return std::tuple(ranked_rate(fit(t, o, w)).micros, o.provider.get() != "local", o.provider, o.id,
-                              o.spot);
+            return std::tuple(score(fit(t, o, w)), o.provider.get() != "local", o.provider, o.id, o.spot);
         });
         for (const auto i : free) {
             const auto room = no_room(t, c_.offers[i], of_bad_repute);
             if (room && !why) why = room;
             if (room) continue;
             const Fit f = fit(t, c_.offers[i], w);
-            return Found{t, i, {}, f.all_in, ranked_rate(f).micros, false};
+            return Found{t, i, {}, f.all_in, score(f), false};
         }
         return std::nullopt;
     }
@@ -213,7 +216,7 @@ class NaivePlan {
                 }))
                 continue;
             const Millis ahead = m.billed_from ? paid_ahead(held, kNow - *m.billed_from) : Millis{0};
-            const Found found{t, {}, i, f.all_in, rate_scoring().warm(nullptr, f, ahead), false};
+            const Found found{t, {}, i, f.all_in, scoring_.warm(scoring_.self, f, ahead), false};
             const auto key = [&](const Found& x) {
                 return std::tuple(x.score, c_.world.warm[*x.warm].only_for.empty(),
                                   c_.world.warm[*x.warm].id);
@@ -229,8 +232,7 @@ class NaivePlan {
         const ChoiceWorld w = before_pass(t);
         const Fit f = fit(t, *o, w);
         if (!refusals(f).empty() || no_room(t, *o, false)) return std::nullopt;
-        return Found{t,   static_cast<std::size_t>(o - c_.offers.data()), {}, f.all_in, ranked_rate(f).micros,
-                     true};
+        return Found{t, static_cast<std::size_t>(o - c_.offers.data()), {}, f.all_in, score(f), true};
     }
 
     std::string word(std::size_t t, bool& fits) const {
@@ -406,6 +408,7 @@ class NaivePlan {
     }
 
     const PlanCase& c_;
+    const Scoring& scoring_;
     ChoiceWorld left_;
     std::map<std::string, ProviderQuota> quotas_;
     std::vector<Usd> budgets_;
