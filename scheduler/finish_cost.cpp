@@ -120,10 +120,18 @@ const LossRecord* FinishEstimator::losses(const std::string& key) const {
     return found == expect_.history->losses.end() ? nullptr : &found->second;
 }
 
-const StartRecord* FinishEstimator::starts(StartPhase phase, const Offer& offer) const {
-    if (!expect_.history) return nullptr;
-    const auto found = expect_.history->starts.find(start_key(phase, offer.provider.get(), spec_.image));
-    return found == expect_.history->starts.end() ? nullptr : &found->second;
+const FinishEstimator::Starts& FinishEstimator::starts(const std::string& provider) const {
+    const auto [place, first] = starts_.try_emplace(provider);
+    if (!first) return place->second;
+    const auto record = [&](StartPhase phase) -> const StartRecord* {
+        if (!expect_.history) return nullptr;
+        const auto found = expect_.history->starts.find(start_key(phase, provider, spec_.image));
+        return found == expect_.history->starts.end() ? nullptr : &found->second;
+    };
+    place->second = {.boot = boot_time(record(StartPhase::boot)),
+                     .image = image_time(record(StartPhase::image), !spec_.image.empty()),
+                     .restore = record(StartPhase::restore)};
+    return place->second;
 }
 
 double FinishEstimator::redone_hours() const {
@@ -158,10 +166,11 @@ FinishCost FinishEstimator::reckon(const Offer& offer, double share, UsdPerHour 
     const LossRecord* market = losses(loss_market_key(offer));
     const LossRecord* host = losses(loss_host_key(offer));
     const Hazard hazard = hazard_of(offer, market, host, now_);
-    const StartTime boot = local ? StartTime{} : boot_time(starts(StartPhase::boot, offer));
-    const StartTime image = image_time(starts(StartPhase::image, offer), !local && !spec_.image.empty());
+    const Starts& known = starts(offer.provider.get());
+    const StartTime boot = local ? StartTime{} : known.boot;
+    const StartTime image = local ? StartTime{} : known.image;
     // A later machine restores what this one saved, so its size counts even where there is nothing to restore yet.
-    const StartTime restore = restore_time(starts(StartPhase::restore, offer), expect_.work.checkpoint, offer.inet_down_mbps);
+    const StartTime restore = restore_time(known.restore, expect_.work.checkpoint, offer.inet_down_mbps);
     const bool boot_billed = !expect_.boot_unbilled.contains(offer.provider.get());
     const Millis later_start = (boot_billed ? boot.typical : Millis{0}) + image.typical;
     const Millis start = is_up ? Millis{0} : later_start;

@@ -120,7 +120,12 @@ class FinishEstimator {
     };
     [[nodiscard]] Pace pace(const Offer& offer, double share) const;
     [[nodiscard]] const LossRecord* losses(const std::string& key) const;
-    [[nodiscard]] const StartRecord* starts(StartPhase phase, const Offer& offer) const;
+    struct Starts {
+        StartTime boot, image;
+        const StartRecord* restore{nullptr};
+    };
+    /// Of a provider's machines, the local one's apart.
+    [[nodiscard]] const Starts& starts(const std::string& provider) const;
     [[nodiscard]] double redone_hours() const;
 
     const JobSpec& spec_;
@@ -132,7 +137,9 @@ class FinishEstimator {
     std::optional<double> left_;  // units
     std::string work_from_;
     const std::vector<ThroughputRecord>* seen_{nullptr};  // of the family in that unit
-    mutable std::map<RunPlace, Pace> paces_;  // offers of one card and count are many
+    // Offers of one card and count are many, and of one provider.
+    mutable std::map<RunPlace, Pace> paces_;
+    mutable std::map<std::string, Starts> starts_;
 };
 
 }  // namespace gf
