@@ -58,7 +58,7 @@ class Ferry final : public Policy {
     }
 
     SpotHistory history_;
-    SpotTables tables_;
+    SpotTables tables_{std::size_t{1} << 30};  // runs of a trace ask for the same tables again and again
 };
 
 }  // namespace

@@ -15,9 +15,9 @@ constexpr double kPriorEnds = 3;
 constexpr double kEndsByShare = 1.2;
 constexpr double kReturnsByShare = 2.0;
 
-/// Half powers of two that multipliers are rounded to.
-constexpr int kPowerLeast = -7;
-constexpr int kPowerMost = 8;
+/// Powers of two between which multipliers are interpolated.
+constexpr int kPowerLeast = -3;
+constexpr int kPowerMost = 4;
 /// A multiplier less likely than this is left out of the mean.
 constexpr double kWeightLeast = 0.04;
 /// Prices closer than this are one price.
@@ -36,10 +36,10 @@ struct Weighted {
     double weight{0};
 };
 
-/// The half powers of two around a multiplier, weighted by how near they are.
+/// The powers of two around a multiplier, weighted by how near they are.
 std::vector<Weighted> around(double multiplier) {
-    const double power = std::clamp(2 * std::log2(multiplier), static_cast<double>(kPowerLeast),
-                                    static_cast<double>(kPowerMost));
+    const double power =
+        std::clamp(std::log2(multiplier), static_cast<double>(kPowerLeast), static_cast<double>(kPowerMost));
     const double low = std::floor(power);
     std::vector<Weighted> both{{static_cast<int>(low), 1 - (power - low)},
                                {static_cast<int>(low) + 1, power - low}};
@@ -232,11 +232,8 @@ class Outlook {
         while (step < ms) step = step * 5 / 4;
         return step;
     }
-    static int grown(std::int64_t steps) {
-        std::int64_t size = 16;
-        while (size < steps) size = size * 3 / 2;
-        return static_cast<int>(size);
-    }
+    /// Some more, so that jobs of about one length share a table.
+    static int grown(std::int64_t steps) { return static_cast<int>((steps / 16 + 1) * 16); }
     static double share(const SpellStats& stats, std::size_t count) {
         if (count == 0) return 0;
         return (stats.up_h + 6 * usual_share(count)) / (stats.seen_h + 6);

@@ -64,8 +64,8 @@ SpotTable::SpotTable(const SpotTableKey& key)
         const double from = bucket_from(b) * step_h_;
         const double to = bucket_to(b) * step_h_;
         const double steps = bucket_to(b) - bucket_from(b);
-        stay_up_[n] = std::exp(-spell_hazard(Spell::up, from, to) / steps * std::exp2(key.ends / 2.0));
-        stay_down_[n] = std::exp(-spell_hazard(Spell::down, from, to) / steps * std::exp2(key.returns / 2.0));
+        stay_up_[n] = std::exp(-spell_hazard(Spell::up, from, to) / steps * std::exp2(key.ends));
+        stay_down_[n] = std::exp(-spell_hazard(Spell::down, from, to) / steps * std::exp2(key.returns));
         older_[n] = b + 1 < kSpotAges ? 1 / steps : 0;
     }
     width_ = kStates + static_cast<std::size_t>(startups_ + 1) * (kSpotAges + kStates);
@@ -263,14 +263,18 @@ const SpotTable& SpotTables::get(const SpotTableKey& key) {
         }
         size.work_steps = std::max(size.work_steps, found->second->second.key().work_steps);
         size.slack_ms = std::max(size.slack_ms, found->second->second.key().slack_ms);
+        bytes_ -= found->second->second.bytes();
         tables_.erase(found->second);
         by_key_.erase(found);
-    } else if (by_key_.size() >= capacity_) {
-        by_key_.erase(tables_.back().first);
-        tables_.pop_back();
     }
     tables_.emplace_front(kind, SpotTable(size));
     by_key_[kind] = tables_.begin();
+    bytes_ += tables_.front().second.bytes();
+    while (bytes_ > bytes_max_ && tables_.size() > 1) {
+        bytes_ -= tables_.back().second.bytes();
+        by_key_.erase(tables_.back().first);
+        tables_.pop_back();
+    }
     ++made_;
     return tables_.front().second;
 }

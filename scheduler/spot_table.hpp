@@ -37,7 +37,7 @@ struct SpotTableKey {
     std::int64_t slack_ms{0};       // and slack up to this
     int good_price{
         0};       // of the good market, in steps of kSpotLevelStep of the sure price's logarithm; 0 = equal
-    int ends{0};  // multipliers: 2^(n/2) of the table's rates
+    int ends{0};  // multipliers: 2^n of the table's rates
     int returns{0};
     int churn{0};  // machines lost while the market stays up: kSpotChurn[n] per hour
     friend auto operator<=>(const SpotTableKey&, const SpotTableKey&) = default;
@@ -75,6 +75,7 @@ class SpotTable {
         return key.work_steps <= key_.work_steps && key.slack_ms <= key_.slack_ms;
     }
     [[nodiscard]] const SpotTableKey& key() const { return key_; }
+    [[nodiscard]] std::size_t bytes() const { return expected_.size() * sizeof(float); }
     [[nodiscard]] SpotCosts costs(std::int64_t work_ms, std::int64_t slack_ms, SpotState state, SpotRole role,
                                   std::int64_t startup_ms) const;
 
@@ -112,14 +113,17 @@ class SpotTable {
 /// not depend on the size. Owned by one caller at a time; only a memory, never part of an answer.
 class SpotTables {
  public:
-    explicit SpotTables(std::size_t capacity = 256) : capacity_(capacity) {}
+    /// Keeps tables of so many bytes together, and in any case the last one.
+    explicit SpotTables(std::size_t bytes_max = std::size_t{96} << 20) : bytes_max_(bytes_max) {}
     /// Valid until the next call.
     [[nodiscard]] const SpotTable& get(const SpotTableKey& key);
     [[nodiscard]] std::size_t made() const { return made_; }
+    [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
  private:
     using Tables = std::list<std::pair<SpotTableKey, SpotTable>>;  // the last used first
-    std::size_t capacity_;
+    std::size_t bytes_max_;
+    std::size_t bytes_{0};
     std::size_t made_{0};
     Tables tables_;
     std::map<SpotTableKey, Tables::iterator> by_key_;  // sizes left out

@@ -180,7 +180,7 @@ struct World {
     std::map<std::string, AlertRecord> open_alerts;                        // by dedupe key
     std::map<JobId, std::pair<Instant, std::size_t>> decisions_written;    // when, and a hash of what: only changes are written
     std::map<std::string, std::int64_t> secrets;  // those that can be opened: name -> bytes of the value
-    std::shared_ptr<SpotTables> spot_tables{std::make_shared<SpotTables>(16)};  // computed before: some 5 MB each
+    std::shared_ptr<SpotTables> spot_tables{std::make_shared<SpotTables>(std::size_t{80} << 20)};  // computed before
     // Placement.
     bool queue_dirty{true};                    // something changed that may let a waiting task be placed
     bool queue_read_open{false};

@@ -167,7 +167,8 @@ TEST_CASE("more slack never costs more, more work always does") {
 
 TEST_CASE("a table does not depend on its size, nor a memory of tables on what was asked before") {
     const SpotTable small(key_of(kStep, 30, 10));
-    SpotTables memory(2);
+    const std::size_t one = SpotTable(key_of(kStep, 80, 40)).bytes();
+    SpotTables memory(one * 5 / 2);  // two tables, not three
     const auto& large = memory.get(key_of(kStep, 80, 40));
     for (int work = 1; work <= 30; ++work) {
         for (int slack = 0; slack <= 10; ++slack) {
@@ -182,8 +183,15 @@ TEST_CASE("a table does not depend on its size, nor a memory of tables on what w
     CHECK(memory.made() == 1);
     (void)memory.get(key_of(kStep, 30, 10));
     CHECK(memory.made() == 1);
-    (void)memory.get(key_of(2 * kStep, 30, 10));
-    (void)memory.get(key_of(kStep / 2, 30, 10));
+    auto other = key_of(kStep, 80, 40);
+    for (const int ends : {1, 2}) {
+        other.ends = ends;
+        (void)memory.get(other);
+    }
+    CHECK(memory.made() == 3);
+    CHECK(memory.bytes() == 2 * one);
+    other.ends = 1;
+    (void)memory.get(other);  // still there
     CHECK(memory.made() == 3);
     (void)memory.get(key_of(kStep, 30, 10));  // was pushed out
     CHECK(memory.made() == 4);
