@@ -3,9 +3,9 @@
 // what they were measured against).
 //
 // Pure: the answer depends on the arguments alone and not on the order of the offers. `SpotTables` is a
-// memory of what was computed before; with an empty one the answer is the same and takes longer (some 10 ms
-// per table, rarely more than 20 tables). The caller asks again at the next look, whatever the answer was.
-// Nothing here rents or knows of providers.
+// memory of what was computed before; with an empty one the answer is the same and takes longer (3
+// to 160 ms per table, a few to a few dozen tables). The caller asks again at the next look, whatever the
+// answer was. Nothing here rents or knows of providers.
 #pragma once
 #include <cstdint>
 #include <optional>

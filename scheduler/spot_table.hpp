@@ -9,7 +9,7 @@
 // choice made by the table leads there.
 //
 // Same parameters, same table, bit for bit: one thread, a fixed order, no reduction that a compiler may
-// reorder. One table takes some 10 ms and 2 to 6 MB at 300 steps of work (bench/RESULTS.md). The caller keeps
+// reorder. One table takes 3 to 160 ms and 2 to 30 MB (bench/RESULTS.md). The caller keeps
 // tables (SpotTables) or not; the answer is the same.
 #pragma once
 #include <array>
