@@ -80,6 +80,7 @@ constexpr auto kCheckpoint = std::to_array<JobField>({
     {"trigger", [](Walk& w, const Node& n, JobDraft& d) { read_section<JobDraft>(w, n, kTrigger, d); }},
 });
 
+constexpr char kDeadline[] = "use limits.duration";
 constexpr char kBudget[] = "use limits.duration and resources.max_price";
 
 constexpr auto kLimits = std::to_array<JobField>({
@@ -88,14 +89,7 @@ constexpr auto kLimits = std::to_array<JobField>({
      [](Walk& w, const Node& n, JobDraft& d) {
          if (const auto v = w.duration(n, Seconds{1}, kYear)) d.spec.limits.duration = v;
      }},
-    {"deadline",
-     [](Walk& w, const Node& n, JobDraft& d) {
-         const auto typed = w.text(n, 64, "a time such as 2026-12-01T08:00:00Z");
-         if (!typed) return;
-         const auto at = parse_rfc3339(*typed);
-         if (at) d.spec.limits.deadline = at;
-         else w.wrong(n, "a time such as 2026-12-01T08:00:00Z");
-     }},
+    {"deadline", reserved<kDeadline>},
     {"wait",
      [](Walk& w, const Node& n, JobDraft& d) {
          if (const auto v = w.duration(n, Seconds{1}, kMonth)) d.spec.limits.wait = v;

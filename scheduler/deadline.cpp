@@ -72,13 +72,13 @@ std::optional<DeadlinePlan> deadline_plan(const JobSpec& spec, const TaskRecord&
     const FinishCost* measured = measure && measure->finish ? &*measure->finish : nullptr;
     std::optional<Millis> work = run_on(spec, task, measured);
     std::optional<Millis> here;
-    if (at.on) {
+    if (at.on && expect.speeds) {
         const FinishEstimator estimator(spec, task, expect, at.now);
         const GpuCard* card = nullptr;
         here = estimator.run(at.on->offer, card_share(at.on->offer, card));
-        if (!here && spec.limits.duration) here = std::max(Millis{1}, *spec.limits.duration - task.ran);
-        if (!work) work = here;
     }
+    if (at.on && !here && spec.limits.duration) here = std::max(Millis{1}, *spec.limits.duration - task.ran);
+    if (!work) work = here;
     if (!work || (ranked.empty() && !at.on)) return std::nullopt;
 
     DeadlinePlan plan;

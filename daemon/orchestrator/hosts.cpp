@@ -42,7 +42,8 @@ void Step::mark_host(const LiveMachine& machine, HostEvent event, std::string_vi
              .state = std::string(text(event)), .reason = changes.put.front().key, .detail = std::string(detail)});
 }
 
-void Step::mark_loss(const LiveMachine& machine, bool by_market, std::string_view detail) {
+void Step::mark_loss(LiveMachine& machine, bool by_market, std::string_view detail) {
+    learn_life(machine, true);
     if (!machine.row.ready_at || now_ - *machine.row.ready_at >= kEarly) return;
     mark_host(machine, by_market ? HostEvent::taken_early : HostEvent::early_loss, detail);
 }

@@ -59,15 +59,20 @@ void Step::learn_total(const LiveTask& task, WorkUnit unit, std::int64_t total) 
 }
 
 void Step::learn_progress(LiveTask& task, const LiveMachine& machine, std::int64_t step, std::int64_t total) {
-    learn_total(task, WorkUnit::step, total);
-    task.total = total > 0 ? std::optional(total) : std::nullopt;
+    constexpr std::int64_t kStepsMost = 1'000'000'000'000;  // beyond, it is no count of steps
+    if (step < 0 || step > kStepsMost || total > kStepsMost) return;
+    task.total = total > 0 && step < total ? std::optional(total) : std::nullopt;
     // Over a suspend of ours nobody knows when the steps were made; and a program that counts again from below began again.
     const bool usable = task.look && step >= task.look->last.second && task.look->at >= w_.observations_from;
     if (usable && now_ - task.look->at < kLook) {
         task.look->last = {now_, step};
         return;
     }
-    if (usable) learn_speed(task, machine, WorkUnit::step, (step - task.look->step) * 1000, now_ - task.look->at);
+    if (usable) {
+        learn_speed(task, machine, WorkUnit::step, (step - task.look->step) * 1000, now_ - task.look->at);
+        // Told by steps that only grew for a whole look: a counter of epochs or of an evaluation begins again before.
+        learn_total(task, WorkUnit::step, total);
+    }
     task.look = ProgressLook{.at = now_, .step = step, .last = {now_, step}};
 }
 
@@ -85,16 +90,11 @@ void Step::learn_end(const LiveTask& task, const LiveMachine& machine, bool succ
     }
 }
 
-void Step::learn_life(LiveMachine& machine, MachineState from, MachineState to) {
+void Step::learn_life(LiveMachine& machine, bool lost) {
     const LiveProvider* of = provider(machine.row.provider);
     if (!of || of->capabilities.is_local || !machine.row.ready_at) return;
-    if (!works(from) && works(to)) machine.life_from = now_;  // up, or up again
-    if (!works(from) || works(to)) return;
     const Instant began = *machine.row.ready_at, since = std::max(began, machine.life_from.value_or(began));
-    // Whose account is empty loses its machines for that, not by the market's or the host's doing.
-    const bool no_money = of->balance && of->balance->micros <= 0;
-    const bool lost = (to == MachineState::interrupted || to == MachineState::lost || to == MachineState::gone) && !no_money;
-    if (now_ <= since) return;
+    if (now_ < since || (now_ == since && !lost)) return;
     auto changed = history_to_change();
     for (const std::string& key : {loss_market_key(machine.row.offer), loss_host_key(machine.row.offer)}) {
         if (key.empty()) continue;
@@ -105,6 +105,11 @@ void Step::learn_life(LiveMachine& machine, MachineState from, MachineState to) 
     }
     w_.learned = std::move(changed);
     machine.life_from = now_;
+}
+
+void Step::learn_life(LiveMachine& machine, MachineState from, MachineState to) {
+    if (!works(from) && works(to)) machine.life_from = now_;  // up, or up again
+    if (works(from) && !works(to)) learn_life(machine, false);  // its hours; whether it was lost is judged apart (`mark_loss`)
 }
 
 void Step::learn_start(StartPhase phase, const LiveMachine& machine, Millis took) {
@@ -120,7 +125,7 @@ void Step::learn_start(StartPhase phase, const LiveMachine& machine, Millis took
 }
 
 void Step::learn_started(LiveTask& task, const LiveMachine& machine) {
-    const Instant heard_from = w_.observations_from;
+    const Instant heard_from = w_.observations_from;  // before a restart or a suspend of ours nothing was timed
     Millis restore{0};
     if (task.restore_from && *task.restore_from >= heard_from) {
         restore = now_ - *task.restore_from;
@@ -128,7 +133,7 @@ void Step::learn_started(LiveTask& task, const LiveMachine& machine) {
     }
     task.restore_from.reset();
     // On a machine that is used again its image lies there already.
-    const bool first = task.attempt->created_at <= machine.row.created_at;
+    const bool first = task.attempt->created_at <= machine.row.created_at && machine.row.created_at >= heard_from;
     if (first && !machine.row.image.empty() && machine.first_hello && *machine.first_hello >= heard_from)
         learn_start(StartPhase::image, machine, std::max(Millis{0}, now_ - *machine.first_hello - restore));
 }

@@ -87,6 +87,7 @@ void Step::judge_losses(LiveProvider& from, Instant asked, bool told) {
     for (const UnjudgedLoss& loss : judged) {
         LiveMachine was;
         was.row = loss.machine;
+        was.life_from = now_;  // its hours were noted when it went
         if (empty) pause(from, "no_money", loss.detail);
         else if (loss.boot_failed) mark_host(was, HostEvent::boot_failure, loss.detail);
         else mark_loss(was, loss.by_market, loss.detail);

@@ -17,7 +17,9 @@ constexpr std::size_t kOffersShown = 1024;
 
 /// Lays an answer over what is known: it replaces what it was asked about, the rest stays with its own age.
 void take_offers(LiveProvider& p, const OfferList& list, Instant began) {
-    const OfferQuery& asked = p.offers_asked;
+    OfferQuery asked = p.offers_asked;
+    // Only a search leaves out hosts that nobody has vetted; who answers with everything has said of them too that they are gone.
+    if (!p.capabilities.search_per_count) asked.demands.unvetted = true;
     std::set<std::string_view> ids;
     for (const Offer& offer : list.offers) ids.insert(offer.id);
     std::erase_if(p.offers, [&](const Offer& o) {

@@ -218,7 +218,10 @@ std::optional<UsdPerHour> Step::best_elsewhere(const LiveJob& job, const LiveTas
                               (offer.id == row.offer.id || (!row.offer.host_id.empty() && offer.host_id == row.offer.host_id));
             if (!same) offers.push_back(offer);
         }
-    const Decision other = choose(*job.spec, task.row, offers, choice_world_of(job, task));
+    // A bid is a price per hour, and so is what it is held against.
+    ChoiceWorld world = choice_world(w_, now_, job.row.local_allowed);
+    world.expect.speeds = nullptr;
+    const Decision other = choose(*job.spec, task.row, offers, world);
     return other.chosen ? std::optional(other.chosen->all_in) : std::nullopt;
 }
 

@@ -114,8 +114,8 @@ class Step {
     // hosts.cpp
     /// Remembers something of the machine's host. Before `recover`, which counts the try.
     void mark_host(const LiveMachine& machine, HostEvent event, std::string_view detail);
-    /// The same for a loss, if it came within the machine's first hour.
-    void mark_loss(const LiveMachine& machine, bool by_market, std::string_view detail);
+    /// A machine was lost, by its market's or its host's doing: learned, and held against the host if it came within the first hour.
+    void mark_loss(LiveMachine& machine, bool by_market, std::string_view detail);
     /// A machine has come up: how long it took, held against what its image takes.
     void mark_start(const LiveMachine& machine);
     void forget_faint_marks();
@@ -129,7 +129,9 @@ class Step {
     void learn_progress(LiveTask& task, const LiveMachine& machine, std::int64_t step, std::int64_t total);
     /// The task's attempt is over, and its row is still there.
     void learn_end(const LiveTask& task, const LiveMachine& machine, bool succeeded);
-    /// The machine has left one state for another: what that says of how long machines last.
+    /// The hours since its life was last noted, and whether it was lost now.
+    void learn_life(LiveMachine& machine, bool lost);
+    /// The machine has left one state for another.
     void learn_life(LiveMachine& machine, MachineState from, MachineState to);
     void learn_start(StartPhase phase, const LiveMachine& machine, Millis took);
     /// The command of the task's attempt was started.

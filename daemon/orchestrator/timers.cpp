@@ -134,6 +134,7 @@ bool Step::not_started_in_time(LiveMachine& machine, LiveTask* task, LiveJob* jo
     if (booting) {
         mark_host(machine, HostEvent::boot_failure, detail);
         create_failed(machine, detail);
+        learn_start(StartPhase::boot, machine, w_.settings.start);  // at least that long
     }
     cool(row.offer, "start_timeout", true);
     destroy(machine, "start_timeout", detail);

@@ -243,5 +243,16 @@ TEST_CASE_FIXTURE(Doubts, "a destroy is not put off for as long as a provider li
     CHECK(count<CallDestroy>() == 1);
 }
 
+TEST_CASE_FIXTURE(Market, "what a whole answer no longer shows is gone, at hosts that nobody has vetted too") {
+    offers["cloud"][0].verified = false;
+    offers["cloud"][1].verified = true;
+    pass(std::chrono::minutes{2});
+    offers["cloud"].clear();
+    const JobId waiting = submit(on_demand());
+    pass(std::chrono::minutes{2});
+    CHECK(count<CallLaunch>() == 0);
+    CHECK(job(waiting).state == JobState::queued);
+}
+
 }  // namespace
 }  // namespace gf

@@ -88,6 +88,21 @@ TEST_CASE_FIXTURE(Learning, "steps that went back, and those over a clock jump, 
         trains(a, 9, 0, 10, 1000);
         CHECK(learned("speed").empty());
     }
+    SUBCASE("a counter that is none") {
+        for (int i = 0; i < 30; ++i) {
+            pass(std::chrono::minutes{1});
+            say(a.machine, ap::Progress{a.attempt, INT64_MAX - 100 + i, INT64_MAX}, "boot1", 0);
+        }
+        CHECK(learned("speed").empty());
+        CHECK(learned("family").empty());
+    }
+    SUBCASE("bars of training and of evaluation in turn: no total of one is the other's") {
+        for (int i = 1; i < 60; ++i) {
+            pass(Seconds{20});
+            say(a.machine, i % 2 == 0 ? ap::Progress{a.attempt, i, 400} : ap::Progress{a.attempt, 3, 50}, "boot1", 0);
+        }
+        CHECK(learned("family").empty());
+    }
     SUBCASE("a suspend of ours") {
         trains(a, 9, 0, 10, 1000);
         now += std::chrono::hours{3};
@@ -126,13 +141,28 @@ TEST_CASE_FIXTURE(Learning, "a loss and the hours before it count against the ma
         set_presence("s1", Presence::stopped, "outbid");
         lost = true;
     }
+    SUBCASE("its agent was told that it will be taken") {
+        ap::Exited out;
+        out.attempt = a.attempt;
+        out.reason = "notice";
+        say(a.machine, out);
+        lost = true;
+    }
+    SUBCASE("gone without a word") {
+        set_presence("s1", Presence::gone, "");
+        lost = true;
+    }
+    SUBCASE("stopped because the account is empty") {
+        apply(BalanceSeen{ProviderName{"market"}, Usd{0}});
+        set_presence("s1", Presence::stopped, "no money");
+    }
     SUBCASE("the job is over") { exits(a.machine, a.attempt, 0); }
     pass(Seconds{30});
     const auto rows = learned("losses");
     REQUIRE(rows.size() == 2);
     for (const auto& row : rows) {
         CHECK(json::parse(row.value).at("losses") == (lost ? 1000 : 0));
-        CHECK(json::parse(row.value).at("hours").get<int>() == doctest::Approx(500).epsilon(0.05));
+        CHECK(json::parse(row.value).at("hours").get<int>() == doctest::Approx(500).epsilon(0.06));
     }
     CHECK(rows[0].key == "market/RTX-4090/spot");
 }
