@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <memory>
@@ -24,7 +25,8 @@ namespace {
 using namespace gf;
 
 constexpr Instant kNow = instant_of(1'790'000'000'000);
-constexpr int kRuns = 7;
+constexpr int kRuns = 7;           // or as many as begin within kEnough
+constexpr double kEnough = 3'000;  // ms
 
 double cpu_ms() {
     timespec t{};
@@ -40,7 +42,8 @@ struct Times {
 template <class Body>
 Times measure(Body body) {
     std::vector<double> times;
-    for (int i = 0; i < kRuns; ++i) {
+    const double began = cpu_ms();
+    while (times.size() < kRuns && (times.empty() || cpu_ms() - began < kEnough)) {
         const double start = cpu_ms();
         body();
         times.push_back(cpu_ms() - start);
@@ -249,12 +252,13 @@ Plan show(const char* what, const Case& c) {
     const Times t = measure([&] { last = plan(c.tasks, c.offers, c.world, c.rule); });
     const double n = static_cast<double>(c.tasks.size() + c.offers.size());
     fmt::print(
-        "{:<34} {:>7} x {:>6}  {:>7.1f} ms (least {:.1f})  {:>5.2f} us per n log2 n / 1000   {:>6} shapes  "
+        "{:<34} {:>7} x {:>6}  {:>7.1f} ms (least {:.1f})  {:>5.2f} ns per n log2 n   {:>6} shapes  "
         "{:>6} placed  {:>9} fits looked at, {:.3f} % of all\n",
         what, c.tasks.size(), c.offers.size(), t.median, t.least, t.median * 1e6 / (n * std::log2(n)),
         last.shapes, last.placements.size(), last.evaluations,
         100.0 * static_cast<double>(last.evaluations) / static_cast<double>(c.tasks.size()) /
             static_cast<double>(c.offers.size()));
+    std::fflush(stdout);
     return last;
 }
 
