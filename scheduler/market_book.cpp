@@ -48,7 +48,8 @@ struct MarketBook::Seen {
 };
 
 void MarketBook::restore(const MarketSight& sight, MarketPoint last) {
-    Entry entry{.last = last, .price = sight.price, .seen = sight.seen, .shown = sight.shown, .country = {}, .ids = {}};
+    // Whether its host is vetted is not stored: until it is shown again, looks for vetted ones alone do not miss it.
+    Entry entry{.last = last, .price = sight.price, .seen = sight.seen, .shown = sight.shown, .country = {}, .ids = {}, .unvetted = true};
     newest_ = std::max(newest_, sight.seen);
     entries_.insert_or_assign(sight.key, std::move(entry));
 }

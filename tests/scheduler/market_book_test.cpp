@@ -213,6 +213,21 @@ TEST_CASE("a state lasts over a restart, a long one leaves a gap, and prices of 
     CHECK(told(restored(MarketState::unknown, 200).look(cut, {})) == Told{"7 down @30"});
 }
 
+TEST_CASE("after a restart, who asks for vetted hosts alone misses nothing that was not shown since") {
+    MarketBook book;
+    book.restore({.key = key_of("7"), .seen = at(0), .shown = at(0), .price = UsdPerHour{300}},
+                 {.at = at(-60), .state = MarketState::up, .price = UsdPerHour{300}});
+    auto vetted = look_at(5, {});
+    vetted.vetted_only = true;
+    CHECK(told(book.look(vetted, {})) == Told{});
+    vetted = look_at(6, {ask("7", 300)});
+    vetted.vetted_only = true;
+    CHECK(told(book.look(vetted, {})) == Told{});
+    vetted = look_at(7, {});
+    vetted.vetted_only = true;
+    CHECK(told(book.look(vetted, {})) == Told{"7 down @7"});
+}
+
 TEST_CASE("the order of offers in an answer changes nothing") {
     std::vector<Offer> offers;
     for (int i = 0; i < 50; ++i) offers.push_back(ask(std::to_string(i % 20), 100 + i * 7 % 13, 1 + i % 2));
