@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 namespace gf {
 namespace {
@@ -13,12 +14,12 @@ bool unreserved(char c) {
            c == '~';
 }
 
-/// `space` is how a blank is written: "%20" in URLs, "+" in forms.
-std::string percent_encoded(std::string_view text, std::string_view digits, std::string_view space) {
+/// `space` is how a blank is written: "%20" in URLs, "+" in forms. `left` is left as it is besides.
+std::string percent_encoded(std::string_view text, std::string_view digits, std::string_view space, std::string_view left) {
     std::string out;
     for (const char c : text) {
         const auto byte = static_cast<unsigned char>(c);
-        if (unreserved(c)) {
+        if (unreserved(c) || left.find(c) != std::string_view::npos) {
             out += c;
         } else if (c == ' ') {
             out += space;
@@ -31,12 +32,50 @@ std::string percent_encoded(std::string_view text, std::string_view digits, std:
     return out;
 }
 
-/// As it stands between quotes. `control` begins the two or four digits of a control character: "\\x" or "\\u00".
-std::string escaped(std::string_view text, std::string_view control, bool slash) {
-    static constexpr std::string_view digits = "0123456789abcdef";
+/// The code point of the UTF-8 sequence at `at` and its length; length 0 for ASCII and what is no whole sequence.
+std::pair<std::uint32_t, std::size_t> code_point(std::string_view text, std::size_t at) {
+    const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
+    const auto first = byte(at);
+    const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+    if (first < 0xC2 || first > 0xF4 || at + length > text.size()) return {0, 0};
+    std::uint32_t point = first & (0x7FU >> length);
+    for (std::size_t i = at + 1; i < at + length; ++i) {
+        if ((byte(i) & 0xC0U) != 0x80U) return {0, 0};
+        point = point << 6U | (byte(i) & 0x3FU);
+    }
+    return {point, length};
+}
+
+/// How writers of JSON differ.
+struct Escapes {
+    std::string_view control;  // begins the two or four digits of a control character: "\\x" or "\\u00"
+    bool slash{false};         // "\\/"
+    bool html{false};          // & < > as \u0026 …, as Go does
+    bool ascii{false};         // what is not ASCII as \u00e4, in UTF-16
+    std::string_view digits{"0123456789abcdef"};
+};
+
+/// As it stands between quotes.
+std::string escaped(std::string_view text, const Escapes& how) {
+    const auto& [control, slash, html, ascii, digits] = how;
     std::string out;
-    for (const char c : text) {
+    const auto unit = [&](std::uint32_t u) {
+        out += "\\u";
+        for (const unsigned bits : {12U, 8U, 4U, 0U}) out += digits[u >> bits & 15U];
+    };
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
         const auto byte = static_cast<unsigned char>(c);
+        if (const auto [point, length] = ascii ? code_point(text, i) : std::pair<std::uint32_t, std::size_t>{}; length > 0) {
+            if (point >= 0x10000) {
+                unit(0xD800U + ((point - 0x10000U) >> 10U));
+                unit(0xDC00U + ((point - 0x10000U) & 0x3FFU));
+            } else {
+                unit(point);
+            }
+            i += length - 1;
+            continue;
+        }
         if (c == '"' || c == '\\' || (slash && c == '/')) {
             out += '\\';
             out += c;
@@ -46,6 +85,8 @@ std::string escaped(std::string_view text, std::string_view control, bool slash)
             out += "\\t";
         } else if (c == '\r' && control != "\\x") {
             out += "\\r";
+        } else if (html && (c == '&' || c == '<' || c == '>')) {
+            unit(byte);
         } else if (byte < 0x20 || c == '\x7f') {
             out += control;
             out += digits[byte >> 4U];
@@ -98,9 +139,15 @@ void add_base64(std::string_view text, std::string_view last_two, std::vector<st
 std::vector<std::string> secret_forms(std::string_view plain) {
     std::vector<std::string> forms{std::string(plain)};
     for (const std::string_view digits : {"0123456789ABCDEF", "0123456789abcdef"})
-        for (const std::string_view space : {"%20", "+"}) forms.push_back(percent_encoded(plain, digits, space));
-    forms.push_back(escaped(plain, "\\x", false));
-    for (const bool slash : {false, true}) forms.push_back(escaped(plain, "\\u00", slash));
+        for (const std::string_view space : {"%20", "+"})
+            for (const std::string_view left : {"", "!'()*"})  // the second is JavaScript's encodeURIComponent
+                forms.push_back(percent_encoded(plain, digits, space, left));
+    forms.push_back(escaped(plain, {.control = "\\x"}));
+    for (const std::string_view digits : {"0123456789abcdef", "0123456789ABCDEF"})
+        for (const bool slash : {false, true})
+            for (const bool html : {false, true})
+                for (const bool ascii : {false, true})
+                    forms.push_back(escaped(plain, {.control = "\\u00", .slash = slash, .html = html, .ascii = ascii, .digits = digits}));
     for (const std::string_view digits : {"0123456789ABCDEF", "0123456789abcdef"}) forms.push_back(hex(plain, digits));
     add_base64(plain, "+/", forms);
     add_base64(plain, "-_", forms);

@@ -6,10 +6,10 @@
 
 namespace gf {
 
-/// `plain` as it is, first, and as others write it down: percent-encoded (RFC 3986 and forms, either case of the digits), escaped
-/// as in JSON (with and without `\/`) and as in our own log, as hex, and the part of its base64, standard and URL-safe, that is the same
-/// wherever it stands in a longer text. Each once; base64 only where eight characters or more of it are left. Costs a few times
-/// the length of `plain`.
+/// `plain` as it is, first, and as others write it down: percent-encoded (RFC 3986, forms and JavaScript, either case of the
+/// digits), escaped as in JSON (with and without `\/`, with & < > or all that is not ASCII as \u0026) and as in our own log, as hex,
+/// and the part of its base64, standard and URL-safe, that is the same wherever it stands in a longer text. Each once; base64 only
+/// where eight characters or more of it are left. Costs some thirty times the length of `plain`.
 [[nodiscard]] std::vector<std::string> secret_forms(std::string_view plain);
 
 /// Replaces every form of `forms` in `text` by ***. Forms have to be sorted by falling length, else one that another contains

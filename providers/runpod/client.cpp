@@ -237,7 +237,9 @@ Client::Exchange Client::call(std::string_view endpoint, HttpRequest request,
         auto words = words_of(*body, response.status);
         out.answer.shape = words.shape;
         const bool strange = words.shape == Shape::object && response.status >= 400;
-        out.answer.text = strange ? shown(response.body, hidden, 160) : shown(words.text, hidden);
+        // Written anew, so that a secret in it stands in the one form that is looked for, however the sender escaped it.
+        out.answer.text = strange ? shown(body->dump(-1, ' ', false, json::error_handler_t::replace), hidden, 160)
+                                  : shown(words.text, hidden);
         out.answer.code = shown(words.code, hidden, 64);
     }
     out.body = std::move(response.body);
