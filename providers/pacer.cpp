@@ -52,22 +52,28 @@ std::string folded(std::string_view text) {
     return out;
 }
 
-/// Reads "4.5" at the start of `text` as milliseconds of seconds.
-std::optional<Millis> seconds_at(std::string_view text) {
+/// Reads "4.5" at the start of `text` as thousandths: milliseconds where it counts seconds. Not above `most` whole ones.
+std::optional<std::int64_t> thousandths_at(std::string_view text, std::int64_t most) {
     std::size_t at = 0;
     while (at < text.size() && (text[at] == ' ' || text[at] == '=' || text[at] == ':' || text[at] == '"')) ++at;
     std::int64_t whole = 0;
     const auto* begin = text.data() + at;
     const auto [end, error] = std::from_chars(begin, text.data() + text.size(), whole);
     if (error != std::errc{} || whole < 0) return std::nullopt;
-    std::int64_t millis = std::min<std::int64_t>(whole, kHintMax.count()) * 1000;
+    std::int64_t out = std::min(whole, most) * 1000;
     const auto* p = end;
     if (p < text.data() + text.size() && *p == '.') {
         std::int64_t unit = 100;
         for (++p; p < text.data() + text.size() && *p >= '0' && *p <= '9'; ++p, unit /= 10)
-            millis += (*p - '0') * unit;
+            out += (*p - '0') * unit;
     }
-    return std::min(Millis{millis}, kHintMax);
+    return out;
+}
+
+/// The same as seconds, up to `kHintMax`.
+std::optional<Millis> seconds_at(std::string_view text) {
+    const auto thousandths = thousandths_at(text, kHintMax.count());
+    return thousandths ? std::optional(std::min(Millis{*thousandths}, kHintMax)) : std::nullopt;
 }
 
 /// "Mon, 30 Nov 2026 10:00:00 GMT", the one form of RFC 9110 that is still written.
@@ -282,12 +288,13 @@ std::optional<Millis> retry_hint(const HttpResponse& response) {
         const auto at = text.find(phrase);
         if (at == std::string::npos) continue;
         const auto rest = std::string_view(text).substr(at + phrase.size());
-        const auto wait = seconds_at(rest);
-        if (!wait) continue;
+        // In whatever unit: an hour of milliseconds is the most that is told of it.
+        const auto amount = thousandths_at(rest, kHintMax.count());
+        if (!amount) continue;
         auto unit = rest.substr(std::min(rest.find_first_not_of("0123456789."), rest.size()));
         while (unit.starts_with(' ')) unit.remove_prefix(1);
-        if (unit.starts_with("ms") || unit.starts_with("milli")) return *wait / 1000;
-        return std::min(*wait * (unit.starts_with("min") ? 60 : unit.starts_with('h') ? 3600 : 1), kHintMax);
+        if (unit.starts_with("ms") || unit.starts_with("milli")) return std::min(Millis{*amount / 1000}, kHintMax);
+        return std::min(Millis{*amount} * (unit.starts_with("min") ? 60 : unit.starts_with('h') ? 3600 : 1), kHintMax);
     }
     return std::nullopt;
 }
