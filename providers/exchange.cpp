@@ -19,9 +19,14 @@ constexpr auto kKeyTexts = std::to_array<std::string_view>({
 
 bool blames_key(std::string_view text) {
     const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
-    return std::ranges::any_of(kKeyTexts, [&](std::string_view words) {
+    const auto says = [&](std::string_view words) {
         return std::search(text.begin(), text.end(), words.begin(), words.end(), same) != text.end();
-    });
+    };
+    return std::ranges::any_of(kKeyTexts, says) && !says("registry");
+}
+
+bool doubts_key(const SentAnswer& a) {
+    return a.delivery == Delivery::answered && a.status == 404 && !a.key_good && blames_key(a.text);
 }
 
 bool let_out(Pacer& pacer, std::string_view endpoint, Millis patience, SentAnswer& answer) {

@@ -18,6 +18,7 @@ struct SentAnswer {
     std::optional<Millis> retry_after;
     bool paced{false};                        // our own pacer did not let it out: nothing was sent
     ErrorKind held{ErrorKind::rate_limited};  // and why: rate_limited, or unavailable while its breaker is open
+    bool key_good{false};                     // asked after this answer, the key was good: its words blame something else
 };
 
 /// Blocks for the endpoint's turn, up to `patience`. False = it was not let out, and `answer` says so.
@@ -33,8 +34,12 @@ struct SentAnswer {
 
 /// Whether a provider's own words blame the key. Wrong keys have been answered with 404, like things that are not there
 /// (Vast.ai: providers/vastai.md); taken for that, they would make machines look gone. To be asked of a 404 only: in
-/// other answers such words may speak of a registry or of ssh.
+/// other answers such words may speak of ssh. Words on a registry speak of its login, not of the key.
 [[nodiscard]] bool blames_key(std::string_view text);
+
+/// A 404 whose words blame the key. They may only say that they do not tell which ("not found or not authorized"), so
+/// whoever can asks the key itself, anew, and sets `key_good`; then this is an ordinary 404.
+[[nodiscard]] bool doubts_key(const SentAnswer& answer);
 
 /// "Vultr, list instances: HTTP 500: …". `code` is the provider's own word for the error, if it has such words.
 [[nodiscard]] Error call_error(ErrorKind kind, std::string_view provider, std::string_view what, const SentAnswer& answer,

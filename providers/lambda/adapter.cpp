@@ -83,7 +83,8 @@ LaunchOutcome Adapter::launch(const LaunchRequest& request) {
         return {.id = {}, .error = possible.error(), .rate = {}};
     auto key = registered_key(request);
     if (!key) return {.id = {}, .error = seen(std::move(key).error()), .rate = {}};
-    const auto reply = client_.launch(*launch_call(request, *std::move(key)), secrets_of(request));
+    auto reply = client_.launch(*launch_call(request, *std::move(key)), secrets_of(request));
+    settle_blame(reply.answer);
     {
         const std::lock_guard lock(keys_);
         --launching_;
@@ -124,7 +125,8 @@ Result<std::string> Adapter::registered_key(const LaunchRequest& request) {
         line = *std::move(made);
     }
     const auto name = key_name(install, line);
-    const auto added = client_.add_ssh_key(name, line);
+    auto added = client_.add_ssh_key(name, line);
+    settle_blame(added.answer);
     if (added.value) return use({.id = added.value->id, .name = name, .public_key = line});
     // Refused: another daemon of this installation may have been quicker. Which code that has is not known,
     // so look.
@@ -149,7 +151,8 @@ Result<Listing> Adapter::list() {
 }
 
 Result<ProviderMachine> Adapter::read(const ProviderMachineId& id) {
-    const auto reply = client_.instance(id.get());
+    auto reply = client_.instance(id.get());
+    settle_blame(reply.answer);
     if (reply.value) {
         proof_.note();
         auto machine = machine_of(*reply.value, lookup_);
@@ -172,7 +175,8 @@ Result<ProviderMachine> Adapter::read(const ProviderMachineId& id) {
 }
 
 Result<void> Adapter::destroy(const ProviderMachineId& id) {
-    const auto answer = client_.terminate(id.get());
+    auto answer = client_.terminate(id.get());
+    settle_blame(answer);
     if (answer.ok()) {
         proof_.note();
         return {};
@@ -198,7 +202,8 @@ Result<Usd> Adapter::balance() {
 }
 
 Result<void> Adapter::rename(const ProviderMachineId& id, const std::string& name) {
-    const auto answer = client_.rename(id.get(), name);
+    auto answer = client_.rename(id.get(), name);
+    settle_blame(answer);
     if (!answer.ok()) return fail(seen(read_error(answer, "rename instance")));
     proof_.note();
     return {};
@@ -277,6 +282,12 @@ Result<void> Adapter::prove_key() {
         return fail(seen(read_error(reply.answer, "check the key before \"not there\" counts")));
     proof_.note();
     return {};
+}
+
+void Adapter::settle_blame(Answer& answer) {
+    if (!doubts_key(answer)) return;
+    proof_.revoke();
+    answer.key_good = prove_key().has_value();
 }
 
 Error Adapter::seen(Error error) {

@@ -90,7 +90,7 @@ Error error_with(ErrorKind kind, const Answer& a, std::string_view what) {
 std::optional<ErrorKind> account_trouble(const Answer& a) {
     // Whatever word stands beside a 401 of Lambda's own. A wrong key may also be answered like an instance that is not there.
     if (a.status == 401 && !a.code.empty()) return ErrorKind::auth;
-    if (a.status == 404 && a.json && blames_key(a.text)) return ErrorKind::auth;
+    if (a.json && doubts_key(a)) return ErrorKind::auth;
     if (a.code == "global/invalid-api-key" || a.code == "global/account-inactive" ||
         a.code == "global/invalid-address" || a.code == "global/forbidden")
         return ErrorKind::auth;
@@ -104,11 +104,11 @@ std::optional<ErrorKind> refusal_of(const Answer& a) {
     if (a.delivery != Delivery::answered) return std::nullopt;
     if (a.status == 410) return ErrorKind::api_retired;  // the route is gone: nobody there who could rent
     if (const auto kind = account_trouble(a); kind && a.status >= 400 && a.status < 500 && a.status != 429) return kind;
-    if (a.status == 422 && a.json) return ErrorKind::refused;  // the request's own fault, by whatever word
     // A success by status with an error in its body is Lambda's own word too, and no instance came with it.
     const bool told = (a.status >= 400 && a.status < 500 && a.status != 408 && a.status != 429) ||
                       (a.status == 200 && a.code == "instance-operations/launch/insufficient-capacity");
-    if (!told || a.code.empty()) return std::nullopt;
+    const bool own_fault = a.status == 422 && a.json;  // the request's, where no code says another thing
+    if (!told || (a.code.empty() && !own_fault)) return std::nullopt;
     if (a.code == "instance-operations/launch/insufficient-capacity") return ErrorKind::no_capacity;
     // A type, region, image or key that is not there: another candidate may be, and our own key is registered
     // anew.
@@ -118,6 +118,7 @@ std::optional<ErrorKind> refusal_of(const Answer& a) {
         a.code == "instance-operations/launch/file-system-in-wrong-region" ||
         a.code == "instance-operations/launch/file-systems-not-supported")
         return ErrorKind::refused;
+    if (own_fault) return ErrorKind::refused;
     // `provider/…`, `global/unknown`, `global/internal-error`, `global/conflict` and codes that came later
     // may stand beside an instance.
     return std::nullopt;

@@ -152,13 +152,16 @@ LaunchOutcome Adapter::launch(const LaunchRequest& request) {
     }
     const auto create = create_request(request, *offer, std::move(registry));
     if (offer->spot) return launch_spot(create, secrets);
-    const auto reply = client_.create(create, secrets);
+    auto reply = client_.create(create, secrets);
+    settle_blame(reply.answer);
     if (reply.answer.success() && reply.value) proof_.note();
     return outcome_of(reply);
 }
 
 LaunchOutcome Adapter::launch_spot(const CreateRequest& request, const std::vector<Secret>& secrets) {
-    auto outcome = spot_outcome_of(client_.rent_spot(request, secrets));
+    auto reply = client_.rent_spot(request, secrets);
+    settle_blame(reply.answer);
+    auto outcome = spot_outcome_of(reply);
     const std::lock_guard lock(spot_mutex_);
     if (!outcome.launch.error)
         spot_pause_.succeeded();
@@ -183,7 +186,8 @@ Result<Listing> Adapter::list() {
 }
 
 Result<ProviderMachine> Adapter::read(const ProviderMachineId& id) {
-    const auto reply = client_.pod(id.get());
+    auto reply = client_.pod(id.get());
+    settle_blame(reply.answer);
     if (reply.value) {
         proof_.note();
         auto machine = machine_of(*reply.value, lookup_);
@@ -204,7 +208,8 @@ Result<ProviderMachine> Adapter::read(const ProviderMachineId& id) {
 }
 
 Result<void> Adapter::destroy(const ProviderMachineId& id) {
-    const auto answer = client_.terminate(id.get());
+    auto answer = client_.terminate(id.get());
+    settle_blame(answer);
     if (answer.success()) proof_.note();
     auto asked = destroyed(answer);
     if (!asked && asked.error().kind == ErrorKind::auth) proof_.revoke();
@@ -235,7 +240,8 @@ Result<void> Adapter::rename(const ProviderMachineId& id, const std::string& nam
     if (seen->tag == name) return {};
     if (seen->presence == Presence::running || seen->presence == Presence::unknown)
         return fail(ErrorKind::conflict, "RunPod, rename pod: editing a running pod resets its container");
-    const auto answer = client_.rename(id.get(), name);
+    auto answer = client_.rename(id.get(), name);
+    settle_blame(answer);
     if (answer.success()) return {};
     return fail(read_error(answer, "rename pod"));
 }
@@ -360,6 +366,12 @@ Result<void> Adapter::prove_key() {
     }
     proof_.note();
     return {};
+}
+
+void Adapter::settle_blame(Answer& answer) {
+    if (!doubts_key(answer)) return;
+    proof_.revoke();
+    answer.key_good = prove_key().has_value();
 }
 
 Result<std::string> Adapter::registry_id(const RegistryLogin& login) {

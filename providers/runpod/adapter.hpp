@@ -47,6 +47,8 @@ class Adapter final : public Provider {
     [[nodiscard]] std::string login_name(const RegistryLogin& login) const;
     /// True if the key is known to be good now; asks when the last proof is older than a minute.
     Result<void> prove_key();
+    /// A 404 that blames the key is put to the key itself, whatever was proved before.
+    void settle_blame(Answer& answer);
     /// The id of RunPod's stored login for these credentials, made if it is not there. Never rents anything.
     Result<std::string> registry_id(const RegistryLogin& login);
 

@@ -100,8 +100,7 @@ Error error_with(ErrorKind kind, const Answer& answer, std::string_view what) {
 
 /// A wrong key may be answered like a pod that is not there.
 bool says_bad_key(const Answer& a) {
-    return a.delivery == Delivery::answered && a.status == 404 && a.shape != Shape::not_json && a.shape != Shape::none &&
-           blames_key(a.text);
+    return doubts_key(a) && a.shape != Shape::not_json && a.shape != Shape::none;
 }
 
 bool says_no_capacity(const Answer& a) {

@@ -18,9 +18,11 @@ constexpr int kRoundsMax =
     4;  // of a sweep: searches of one count and kind without GPU names, each leaving out the names seen so far
 
 /// How far the search went that brought `out.offers` from `first` on. One that was cut shows what costs less than its last row, by
-/// the total with a disk; the dearest disk in it stands for that of what is missing. The cards in it are left out of the
-/// searches that follow, so for them that was all; for the others the last search counts.
-void note_reach(OfferList& out, std::size_t first, int count, bool bid, std::int64_t disk_gb, bool cut) {
+/// the total with a disk; the dearest disk in it stands for that of what is missing. `names` are those in it: they are left out
+/// of the searches that follow, so for each card that one can stand for, seen or not, that was all; for the others the last
+/// search counts.
+void note_reach(OfferList& out, std::size_t first, int count, bool bid, std::int64_t disk_gb, bool cut,
+                const std::set<std::string>& names, const GpuLookup& lookup) {
     std::optional<UsdPerHour> up_to;
     if (cut) up_to = UsdPerHour{0};
     if (cut && first < out.offers.size()) {
@@ -35,9 +37,14 @@ void note_reach(OfferList& out, std::size_t first, int count, bool bid, std::int
     for (const MarketReach& r : out.reaches)
         if (r.gpu_count == count && r.spot == bid) told.insert(r.card);
     out.reaches.push_back({.gpu_count = count, .spot = bid, .card = {}, .place = {}, .up_to = up_to});
-    for (auto i = first; cut && i < out.offers.size(); ++i)
-        if (const auto& card = out.offers[i].gpu.canonical; !card.empty() && told.insert(card).second)
+    if (!cut) return;
+    const auto tell = [&](const std::string& card) {
+        if (!card.empty() && told.insert(card).second)
             out.reaches.push_back({.gpu_count = count, .spot = bid, .card = card, .place = {}, .up_to = up_to});
+    };
+    for (auto i = first; i < out.offers.size(); ++i) tell(out.offers[i].gpu.canonical);
+    for (const auto& name : names)
+        for (const auto& card : cards_of(name, lookup)) tell(card);
 }
 
 }  // namespace
@@ -89,8 +96,9 @@ Result<void> Adapter::search_all(const OfferQuery& query, const std::vector<std:
         if (!read_noted) out.reads.push_back({.gpu_count = count, .spot = bid, .at = now});
         read_noted = true;
         const auto first = out.offers.size();
+        std::set<std::string> names_here;
         for (const auto& ask : *reply.value) {
-            if (names_seen != nullptr && !ask.gpu_name.empty()) names_seen->insert(ask.gpu_name);
+            if (!ask.gpu_name.empty()) names_here.insert(ask.gpu_name);
             if (ask.id && !taken.insert(*ask.id).second) continue;
             auto mapped = offer_of(ask, bid, request.disk_gb, count, now, lookup_);
             if (auto* offer = std::get_if<Offer>(&mapped); offer != nullptr && !request.unvetted && offer->verified == false)
@@ -101,7 +109,9 @@ Result<void> Adapter::search_all(const OfferQuery& query, const std::vector<std:
                 out.rejected.push_back(std::get<RejectedOffer>(std::move(mapped)));
         }
         const auto found = reply.value->size();
-        if (names_seen != nullptr) note_reach(out, first, count, bid, request.disk_gb, found >= kSearchRowsMax);
+        if (names_seen == nullptr) return found;
+        note_reach(out, first, count, bid, request.disk_gb, found >= kSearchRowsMax, names_here, lookup_);
+        names_seen->merge(names_here);
         return found;
     };
 
@@ -135,7 +145,8 @@ LaunchOutcome Adapter::launch(const LaunchRequest& request) {
     if (const auto enrol = request.env.find("GPUFERRY_ENROL"); enrol != request.env.end())
         secrets.emplace_back(enrol->second);
     if (request.registry) secrets.push_back(request.registry->password);
-    const auto reply = client_.create(*create, secrets);
+    auto reply = client_.create(*create, secrets);
+    settle_blame(reply.answer);
     if (reply.answer.ok() && reply.value) proof_.note();
     auto outcome = outcome_of(reply);
     if (outcome.error) outcome.error = seen(*std::move(outcome.error));
@@ -154,7 +165,8 @@ Result<Listing> Adapter::list() {
 }
 
 Result<ProviderMachine> Adapter::read(const ProviderMachineId& id) {
-    const auto reply = client_.show(id.get());
+    auto reply = client_.show(id.get());
+    settle_blame(reply.answer);
     if (reply.value && reply.value->instance) {
         proof_.note();
         auto machine = machine_of(*reply.value->instance, lookup_);
@@ -175,7 +187,8 @@ Result<ProviderMachine> Adapter::read(const ProviderMachineId& id) {
 }
 
 Result<void> Adapter::destroy(const ProviderMachineId& id) {
-    const auto answer = client_.destroy(id.get());
+    auto answer = client_.destroy(id.get());
+    settle_blame(answer);
     if (answer.ok()) {
         proof_.note();
         return {};
@@ -196,14 +209,16 @@ Result<Usd> Adapter::balance() {
 }
 
 Result<void> Adapter::rename(const ProviderMachineId& id, const std::string& name) {
-    const auto answer = client_.label(id.get(), name);
+    auto answer = client_.label(id.get(), name);
+    settle_blame(answer);
     if (answer.ok()) return {};
     return fail(seen(change_error(answer, "label instance", ErrorKind::unavailable)));
 }
 
 Result<void> Adapter::raise_bid(const ProviderMachineId& id, UsdPerHour bid) {
     if (bid.micros < kBidMicrosMin) return fail(ErrorKind::refused, "Vast.ai, change bid: bids below $0.001 are not accepted");
-    const auto answer = client_.bid(id.get(), bid);
+    auto answer = client_.bid(id.get(), bid);
+    settle_blame(answer);
     if (answer.ok()) return {};
     return fail(seen(change_error(answer, "change bid", ErrorKind::unknown_outcome)));
 }
@@ -287,6 +302,13 @@ Result<void> Adapter::prove_key() {
         return fail(seen(read_error(reply.answer, "check the key before \"not there\" counts")));
     proof_.note();
     return {};
+}
+
+void Adapter::settle_blame(Answer& answer) {
+    // Its own code for a wrong key leaves no doubt.
+    if (!doubts_key(answer) || answer.code == "auth_error") return;
+    proof_.revoke();
+    answer.key_good = prove_key().has_value();
 }
 
 Error Adapter::seen(Error error) {

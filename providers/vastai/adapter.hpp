@@ -43,6 +43,8 @@ class Adapter final : public Provider {
     Result<void> search_all(const OfferQuery& query, const std::vector<std::string>& names, int count, bool bid,
                             int& searches_left, OfferList& out, Shapes& shapes);
     Result<void> prove_key();
+    /// A 404 that blames the key is put to the key itself, whatever was proved before.
+    void settle_blame(Answer& answer);
     /// A key that is refused anywhere voids earlier proofs.
     Error seen(Error error);
 

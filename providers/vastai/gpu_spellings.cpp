@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
 
 namespace gf::vastai {
 namespace {
@@ -36,16 +35,20 @@ std::vector<std::string> spellings_of(const std::vector<std::string>& canonical,
     std::vector<std::string> out;
     if (canonical.empty()) return out;
     for (const auto name : kNames) {
-        bool wanted = false;
-        const auto look = [&](std::optional<Bytes> memory) {
-            const auto card = lookup("vastai", name, memory);
-            if (!card || std::ranges::find(canonical, *card) == canonical.end()) return;
-            wanted = true;
-        };
-        look(std::nullopt);
-        for (const auto gib : kSizesGib) look(Bytes{gib * kGiB});
-        if (wanted) out.emplace_back(name);
+        const auto cards = cards_of(name, lookup);
+        if (std::ranges::find_first_of(cards, canonical) != cards.end()) out.emplace_back(name);
     }
+    return out;
+}
+
+std::vector<std::string> cards_of(std::string_view name, const GpuLookup& lookup) {
+    std::vector<std::string> out;
+    const auto look = [&](std::optional<Bytes> memory) {
+        auto card = lookup("vastai", name, memory);
+        if (card && std::ranges::find(out, *card) == out.end()) out.push_back(*std::move(card));
+    };
+    look(std::nullopt);
+    for (const auto gib : kSizesGib) look(Bytes{gib * kGiB});
     return out;
 }
 

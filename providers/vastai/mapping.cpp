@@ -481,7 +481,7 @@ bool says_bad_key(const Answer& a) {
         return a.status == 401 || a.status == 403 || a.status == 404 || a.status == 200;
     if (contains_folded(a.text, "invalid user key") || contains_folded(a.text, "does not match any user"))
         return true;
-    return a.status == 401 || (a.status == 404 && (blames_key(a.code) || blames_key(a.text)));
+    return a.status == 401 || (a.status == 404 && !a.key_good && (blames_key(a.code) || blames_key(a.text)));
 }
 
 bool says_no_such_instance(const Answer& a) {

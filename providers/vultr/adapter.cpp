@@ -202,7 +202,8 @@ LaunchOutcome Adapter::launch(const LaunchRequest& request) {
     if (const auto enrol = request.env.find("GPUFERRY_ENROL");
         enrol != request.env.end() && !enrol->second.empty())
         secrets.emplace_back(enrol->second);
-    const auto reply = client_.create(*call, secrets);
+    auto reply = client_.create(*call, secrets);
+    settle_blame(reply.answer);
     if (reply.answer.ok() && reply.value) proof_.note();
     auto outcome = outcome_of(reply);
     if (!outcome.error) return outcome;
@@ -244,7 +245,8 @@ Result<Listing> Adapter::list() {
 }
 
 Result<ProviderMachine> Adapter::read(const ProviderMachineId& id) {
-    const auto reply = client_.instance(id.get());
+    auto reply = client_.instance(id.get());
+    settle_blame(reply.answer);
     if (reply.value) {
         proof_.note();
         learn_plans({*reply.value});
@@ -262,7 +264,8 @@ Result<ProviderMachine> Adapter::read(const ProviderMachineId& id) {
 }
 
 Result<void> Adapter::destroy(const ProviderMachineId& id) {
-    const auto answer = client_.destroy(id.get());
+    auto answer = client_.destroy(id.get());
+    settle_blame(answer);
     if (says_pending_destruction(answer) || (answer.success() && answer.text.empty())) {
         proof_.note();
         return {};
@@ -287,7 +290,8 @@ Result<Usd> Adapter::balance() {
 }
 
 Result<void> Adapter::rename(const ProviderMachineId& id, const std::string& name) {
-    const auto answer = client_.rename(id.get(), name);
+    auto answer = client_.rename(id.get(), name);
+    settle_blame(answer);
     if (!answer.ok()) return fail(seen(read_error(answer, "rename instance")));
     proof_.note();
     return {};
@@ -363,6 +367,12 @@ Result<void> Adapter::prove_key() {
     if (!answer.ok()) return fail(seen(read_error(answer, "check the key before \"not there\" counts")));
     proof_.note();
     return {};
+}
+
+void Adapter::settle_blame(Answer& answer) {
+    if (!doubts_key(answer)) return;
+    proof_.revoke();
+    answer.key_good = prove_key().has_value();
 }
 
 Error Adapter::seen(Error error) {

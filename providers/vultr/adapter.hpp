@@ -64,6 +64,8 @@ class Adapter final : public Provider {
     /// What comes of a destroy whose answer says neither yes nor no.
     Result<void> settle_destroy(const ProviderMachineId& id, const Answer& answer);
     Result<void> prove_key();
+    /// A 404 that blames the key is put to the key itself, whatever was proved before.
+    void settle_blame(Answer& answer);
     /// A key that is refused anywhere voids earlier proofs.
     Error seen(Error error);
 

@@ -147,7 +147,7 @@ bool too_often(const Answer& a) {
 
 /// A wrong key may be answered like an instance that is not there.
 bool says_bad_key(const Answer& a) {
-    return a.delivery == Delivery::answered && a.status == 404 && a.json && blames_key(a.text);
+    return doubts_key(a) && a.json;
 }
 
 /// The kind of a clean refusal of a create; nothing if the answer is not on the white-list.

@@ -87,6 +87,33 @@ TEST_CASE("Vast.ai: rounds reach differently for the cards that they bring") {
     CHECK(line(*list, 1, false, "vastai:H100 SXM") == nullptr);
 }
 
+TEST_CASE("Vast.ai: a name that was left out leaves out each size that it can stand for") {
+    gf::test::VastBench b;
+    b.world.asks = asks_of("A100 SXM4", 100, 64, 0.50, 0.001);
+    for (auto& ask : b.world.asks) ask["gpu_ram"] = 40'960;
+    auto large = gf::test::vast_ask(900, "A100 SXM4", 2.0);
+    large["gpu_ram"] = 81'920;
+    b.world.asks.push_back(large);
+    b.world.asks.push_back(gf::test::vast_ask(901, "H100 SXM", 3.0));
+    const GpuLookup by_size = [](std::string_view, std::string_view name, std::optional<Bytes> memory) -> std::optional<std::string> {
+        if (name != "A100 SXM4") return std::string(name);
+        if (!memory) return std::nullopt;
+        return memory->count > 60 * kGiB ? "A100-80" : "A100-40";
+    };
+    auto set = make_providers(gf::test::setup_for(b.world, b.server.url()), b.hand, by_size).value();
+    const auto list = set.providers.front()->offers({.gpu_counts = {1}, .spot = false});
+    REQUIRE(list);
+    CHECK(list->offers.size() == 65);
+    const auto* small = line(*list, 1, false, "A100-40");
+    const auto* unseen = line(*list, 1, false, "A100-80");
+    REQUIRE(small != nullptr);
+    REQUIRE(unseen != nullptr);
+    CHECK(small->up_to == UsdPerHour{563'000});
+    CHECK(unseen->up_to == small->up_to);
+    REQUIRE(line(*list, 1, false, "") != nullptr);
+    CHECK(!line(*list, 1, false, "")->up_to);
+}
+
 TEST_CASE("RunPod: of a cloud that is closed nothing was shown, of the other one all was") {
     gf::test::RunpodBench b;
     b.script([&](const Received& r) {

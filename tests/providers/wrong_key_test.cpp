@@ -1,6 +1,7 @@
 // Field case A08 and its neighbours at each provider: a wrong key that is answered like a thing that is not there.
 #include <doctest/doctest.h>
 
+#include <optional>
 #include <string>
 
 #include "cloud_bench.hpp"
@@ -99,9 +100,68 @@ TEST_CASE("A08 Vultr: a 404 that blames the key is a refused key") {
     }
 }
 
+/// Answers what concerns one machine (or is to make one) with `sent`; all else as it is, with a good key.
+template <class Bench>
+void answer_machines(Bench& b, const Sent& sent, int& listings) {
+    b.script([&b, &listings, sent](const Received& r) {
+        if (r.target.find("ssh-keys") != std::string::npos) return b.world.answer(r);
+        if (r.method == "GET" && r.target.find("12345") == std::string::npos) {
+            ++listings;
+            return b.world.answer(r);
+        }
+        return sent;
+    });
+}
+
+/// The key is asked, and is good: what is not there is gone, and a create is refused for what was asked for alone.
+template <class Bench>
+void check_settled(const Sent& sent, std::optional<ErrorKind> create) {
+    CAPTURE(sent.body);
+    Bench b;
+    const auto request = gf::test::launch_request(b.some_offer(), 1);
+    REQUIRE(b.provider().list());
+    const ProviderMachineId id{"12345"};
+    int listings = 0;
+    answer_machines(b, sent, listings);
+    const auto seen = b.provider().read(id);
+    REQUIRE(seen);
+    CHECK(seen->presence == Presence::gone);
+    // A proof of before does not count where the words blame the key.
+    CHECK(listings == 1);
+    b.pass(Seconds{120});
+    CHECK(b.provider().destroy(id));
+    b.pass(Seconds{120});
+    const auto out = b.provider().launch(request);
+    REQUIRE(out.error);
+    CAPTURE(out.error->message);
+    CHECK(out.error->kind == create.value_or(ErrorKind::unknown_outcome));
+}
+
+TEST_CASE("A08 a 404 that does not tell whether thing or key is wrong is settled by the key") {
+    const std::string words = "Not found or you are not authorized";
+    const auto problem = [](const std::string& detail) {
+        return json_404(R"({"title":"Not Found","status":404,"detail":")" + detail + "\"}", "application/problem+json");
+    };
+    check_settled<RunpodBench>(problem("Pod not found or you are not authorized"), ErrorKind::no_capacity);
+    check_settled<VastBench>(json_404(R"({"success":false,"error":"no_such_instance","msg":")" + words + "\"}"), std::nullopt);
+    check_settled<LambdaBench>(gf::test::lambda_error(404, "global/object-does-not-exist", words), ErrorKind::no_capacity);
+    check_settled<VultrBench>(gf::test::vultr_error(404, words), ErrorKind::no_capacity);
+}
+
+TEST_CASE("A08 RunPod: what is wrong with a registry's login is no matter of the key") {
+    gf::test::RunpodBench b;
+    const auto request = gf::test::launch_request(b.some_offer(), 1);
+    b.script([](const Received&) {
+        return json_404(R"({"title":"Not Found","status":404,"detail":"registry credentials not found"})", "application/problem+json");
+    });
+    const auto out = b.provider().launch(request);
+    REQUIRE(out.error);
+    CHECK(out.error->kind == ErrorKind::no_capacity);
+}
+
 TEST_CASE("words of other things blame no key") {
     for (const auto* text : {"", "pod not found", "resource not found", "Instance 12345 not found.", "invalid instance ID",
-                             "SSH key orch-3fa1 does not exist.", "Specified instance does not exist.",
+                             "SSH key orch-3fa1 does not exist.", "registry credentials not found", "Specified instance does not exist.",
                              "error 404/3603: no_such_ask Instance type by id 1234567 is not available."}) {
         CAPTURE(text);
         CHECK(!blames_key(text));
