@@ -71,9 +71,8 @@ bool Step::compare_listing(LiveProvider& from, const ListingSeen& e, bool& alone
         if (row.state == MachineState::gone) continue;
         const bool listed = std::ranges::any_of(e.result->machines, [&](const auto& m) { return m.id == row.provider_id; });
         if (row.state == MachineState::destroying) {
-            // It may be gone at last: that need not wait for its next turn after a destroy that failed. After a read that failed it
-            // does, or the destroy that is due then would wait for answers for ever.
-            if (!listed && machine.listed && (machine.reads_failed == 0 || now_ >= machine.next_call)) call_read(machine);
+            // It may be gone at last: that need not wait for its next turn after calls that failed.
+            if (!listed && machine.listed) call_read(machine);
             continue;
         }
         if (listed) {

@@ -216,6 +216,8 @@ void Step::on(const ReadEnded& e, const StoredRows&) {
         machine.reads_failed += 1;
         if (machine.row.state != MachineState::destroying) {
             machine.next_call = now_ + std::max(backoff(machine.reads_failed), told);
+        } else if (machine.next_call > now_) {
+            // Asked out of turn, because a listing lacked it: its turn stays where it is.
         } else if (machine.last_destroy == Instant{}) {
             // Between two destroys: the next one does not wait for what this read could not tell.
             machine.next_call = now_ + std::clamp<Millis>(told, Seconds{2}, kDestroyPut);

@@ -184,6 +184,25 @@ TEST_CASE_FIXTURE(Doubts, "a machine whose destroys are refused and that a listi
     CHECK(store->reader().ledger(a.job, instant_of(0), now)->back().until.value() <= deleted + Seconds{12});
 }
 
+TEST_CASE_FIXTURE(Doubts, "listings that lack a machine, and reads that are refused for long, put no destroy off (P1)") {
+    const Running a = run_one(on_demand(), "i1");
+    alive_for(a, Seconds{100});
+    exits(a.machine, a.attempt, 0);
+    while (count<CallDestroy>() == 0) pass(Seconds{1});
+    destroy_fails(Error{.kind = ErrorKind::unavailable, .message = "500"});
+    reads.erase("i1");  // reads are answered below
+    listing["cloud"].clear();
+    const Instant failed = now;
+    while (count<CallDestroy>() == 0 && now - failed < std::chrono::minutes{10}) {
+        pass(Seconds{1});
+        if (count<CallRead>() == 0) continue;
+        const CallRead read = take<CallRead>();
+        apply(ReadEnded{read.machine, read.call_seq, now, now,
+                        std::unexpected(Error{.kind = ErrorKind::rate_limited, .message = "429", .retry_after = std::chrono::minutes{30}})});
+    }
+    CHECK(count<CallDestroy>() == 1);
+}
+
 TEST_CASE_FIXTURE(Doubts, "a machine that was deleted by hand while its destroys are refused is seen to be gone (E04, P4)") {
     const Running a = run_one(on_demand(), "i1");
     alive_for(a, Seconds{100});
