@@ -78,7 +78,7 @@ int gpus(Context& context) {
         {"GPU", {"name", "canonical"}, Shape::text, true},
         {"VENDOR", {"vendor"}},
         {"CLASS GB", {"class_gb"}, Shape::number},
-        {"USABLE", {"usable_bytes"}, Shape::bytes},
+        {"USABLE GIB", {"usable_gib"}, Shape::number},
         {"CC", {"compute_capability"}},
         {"GB/S", {"bandwidth_gb_s"}, Shape::number},
         {"TFLOPS", {"fp16_tensor_tflops"}, Shape::number},

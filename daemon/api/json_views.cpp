@@ -204,7 +204,9 @@ Json card_view(const GpuCard& card) {
     out["vendor"] = card.vendor;
     out["class_gb"] = card.class_gb;
     out["vram_bytes"] = bytes_or_null(card.reported);
-    out["usable_bytes"] = usable_memory(card).count;
+    const Bytes usable = usable_memory(card);
+    out["usable_bytes"] = usable.count;
+    out["usable_gib"] = std::round(static_cast<double>(usable.count) / static_cast<double>(kGiB) * 10) / 10;
     out["memory_type"] = text_or_null(card.memory_type);
     out["compute_capability"] = card.compute_capability;
     out["bandwidth_gb_s"] = value_or_null(card.bandwidth_gb_s);
