@@ -1,5 +1,7 @@
 #include "daemon/api/json_views.hpp"
 
+#include <cmath>
+
 #include "model/money.hpp"
 
 namespace gf::api {
