@@ -11,21 +11,14 @@ namespace gf::db {
 
 /// Like `guarded`, for a file that may be lost: what SQLite cannot make sense of is `malformed`.
 template <class Body>
-auto guarded_market(Body body) -> Result<decltype(body())> {
-    try {
-        if constexpr (std::is_void_v<decltype(body())>) {
-            body();
-            return {};
-        } else {
-            return body();
-        }
-    } catch (const SqliteError& failure) {
+auto guarded_market(Body body) {
+    return guarded(std::move(body), [](const SqliteError& failure) {
         Error error = failure.error();
         // 0 is our own check of what was read.
         static const std::set<int> damaged{0, SQLITE_ERROR, SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_SCHEMA, SQLITE_FORMAT, SQLITE_MISMATCH};
         if (error.kind == ErrorKind::io && damaged.contains(failure.code())) error.kind = ErrorKind::malformed;
-        return fail(std::move(error));
-    }
+        return error;
+    });
 }
 
 inline void take_key(Query& q, MarketKey& key) {

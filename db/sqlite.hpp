@@ -128,9 +128,9 @@ void in_transaction(Connection& db, const char* begin, Body body) {
     }
 }
 
-/// Runs `body` and turns what it throws into the Error of a Result.
-template <class Body>
-auto guarded(Body body) -> Result<decltype(body())> {
+/// Runs `body` and turns what it throws into the Error of a Result: the one that `told` makes of it.
+template <class Body, class Told>
+auto guarded(Body body, Told told) -> Result<decltype(body())> {
     try {
         if constexpr (std::is_void_v<decltype(body())>) {
             body();
@@ -139,8 +139,14 @@ auto guarded(Body body) -> Result<decltype(body())> {
             return body();
         }
     } catch (const SqliteError& failure) {
-        return std::unexpected(failure.error());
+        return std::unexpected(told(failure));
     }
+}
+
+/// The same with the error as it was thrown.
+template <class Body>
+auto guarded(Body body) {
+    return guarded(std::move(body), [](const SqliteError& failure) { return failure.error(); });
 }
 
 }  // namespace gf::db

@@ -1,8 +1,7 @@
 // Jobs with a deadline: which market they are placed in, when they leave it, and that people are told when it cannot be met.
 #include <nlohmann/json.hpp>
 
-#include "config/shipped.hpp"
-#include "tests/orchestrator/bench.hpp"
+#include "tests/orchestrator/cards.hpp"
 
 namespace gf {
 namespace {
@@ -10,15 +9,6 @@ namespace ap = agent_protocol;
 using nlohmann::json;
 using std::chrono::hours;
 using std::chrono::minutes;
-
-CoreSettings with_cards() {
-    static const GpuNames names = GpuNames::parse(shipped_gpus_csv(), shipped_aliases_csv()).value();
-    static const CardSpeeds speeds = CardSpeeds::parse(names, shipped_throughput_csv()).value();
-    CoreSettings s = CoreBench::default_settings();
-    s.gpus = &names;
-    s.card_speeds = &speeds;
-    return s;
-}
 
 struct Deadline : CoreBench {
     Deadline() : CoreBench(with_cards()) {

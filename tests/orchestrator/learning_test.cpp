@@ -1,23 +1,13 @@
 // What runs teach, and that the next choice is made with it: speeds from progress, losses, start-up times; all of it outlives a restart.
 #include <nlohmann/json.hpp>
 
-#include "config/shipped.hpp"
 #include "daemon/orchestrator/learned.hpp"
-#include "tests/orchestrator/bench.hpp"
+#include "tests/orchestrator/cards.hpp"
 
 namespace gf {
 namespace {
 namespace ap = agent_protocol;
 using nlohmann::json;
-
-CoreSettings with_cards() {
-    static const GpuNames names = GpuNames::parse(shipped_gpus_csv(), shipped_aliases_csv()).value();
-    static const CardSpeeds speeds = CardSpeeds::parse(names, shipped_throughput_csv()).value();
-    CoreSettings s = CoreBench::default_settings();
-    s.gpus = &names;
-    s.card_speeds = &speeds;
-    return s;
-}
 
 struct Learning : CoreBench {
     Learning() : CoreBench(with_cards()) {
