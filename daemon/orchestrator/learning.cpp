@@ -1,6 +1,8 @@
 // What runs teach of speeds, losses and start-up times (scheduler/throughput.hpp, interruption.hpp, start_times.hpp): observations are
 // made here, kept in the world and written to the store, so that the next choice knows more than the last.
 #include <algorithm>
+#include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -139,29 +141,34 @@ void Step::learn_started(LiveTask& task, const LiveMachine& machine) {
 }
 
 void Step::forget_learned() {
-    auto changed = history_to_change();
-    std::vector<std::pair<Instant, LearnedRecord>> kept_speeds, kept_losses, kept_starts, kept_families;
-    std::vector<LearnedRecord> dropped;
-    const auto sort_out = [&](auto& kept, LearnedRecord row, Instant at, bool gone) {
-        if (gone) dropped.push_back(std::move(row));
-        else kept.emplace_back(at, std::move(row));
+    std::map<std::string, std::vector<std::pair<Instant, std::string>>> kept;  // by kind: when it was touched, and its key
+    std::set<std::pair<std::string, std::string>> dropped;
+    const auto judge = [&](const LearnedRecord& row, bool over) {
+        if (over) dropped.emplace(row.kind, row.key);
+        else kept[row.kind].emplace_back(row.at, row.key);
     };
-    for (const auto& [key, places] : changed->speeds)
-        for (const auto& record : places) sort_out(kept_speeds, learned_row(record), record.at, forgotten(record, now_));
-    for (const auto& [key, record] : changed->families) sort_out(kept_families, learned_row(record), record.at, now_ - record.at > kStale);
-    for (const auto& [key, record] : changed->losses) sort_out(kept_losses, learned_row(record), record.at, now_ - record.at > kStale);
-    for (const auto& [key, record] : changed->starts) sort_out(kept_starts, learned_row(record), record.at, now_ - record.at > kStale);
-    RunHistory rest;
-    for (auto* kept : {&kept_speeds, &kept_families, &kept_losses, &kept_starts}) {
-        std::ranges::sort(*kept, [](const auto& a, const auto& b) { return std::tie(b.first, a.second.key) < std::tie(a.first, b.second.key); });
-        for (std::size_t i = 0; i < kept->size(); ++i) {
-            if (i >= kKeptMost) dropped.push_back(std::move((*kept)[i].second));
-            else (void)take_learned(rest, (*kept)[i].second);
-        }
+    for (const auto& [key, places] : w_.learned->speeds)
+        for (const auto& record : places) judge(learned_row(record), forgotten(record, now_));
+    for (const auto& [key, record] : w_.learned->families) judge(learned_row(record), now_ - record.at > kStale);
+    for (const auto& [key, record] : w_.learned->losses) judge(learned_row(record), now_ - record.at > kStale);
+    for (const auto& [key, record] : w_.learned->starts) judge(learned_row(record), now_ - record.at > kStale);
+    for (auto& [kind, rows] : kept) {
+        std::ranges::sort(rows, [](const auto& a, const auto& b) { return std::tie(b.first, a.second) < std::tie(a.first, b.second); });
+        for (std::size_t i = kKeptMost; i < rows.size(); ++i) dropped.emplace(kind, rows[i].second);
     }
     if (dropped.empty()) return;
-    for (LearnedRecord& row : dropped) out_.rows.push_back(DropLearned{std::move(row.kind), std::move(row.key)});
-    *changed = std::move(rest);
+    auto changed = history_to_change();
+    const auto goes = [&](const auto& record) {
+        const LearnedRecord row = learned_row(record);
+        return dropped.contains({row.kind, row.key});
+    };
+    const auto held_goes = [&](const auto& entry) { return goes(entry.second); };
+    for (auto& [key, places] : changed->speeds) std::erase_if(places, goes);
+    std::erase_if(changed->speeds, [](const auto& entry) { return entry.second.empty(); });
+    std::erase_if(changed->families, held_goes);
+    std::erase_if(changed->losses, held_goes);
+    std::erase_if(changed->starts, held_goes);
+    for (const auto& [kind, key] : dropped) out_.rows.push_back(DropLearned{kind, key});
     w_.learned = std::move(changed);
 }
 

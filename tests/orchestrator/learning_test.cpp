@@ -176,6 +176,24 @@ TEST_CASE_FIXTURE(Learning, "how long a machine takes to come up is learned, of 
     CHECK(json::parse(learned("start")[0].value).at("times").size() == 1);
 }
 
+TEST_CASE_FIXTURE(Learning, "what nothing has touched for long is forgotten, the rest stays") {
+    const auto days = [&](int n) { return now - std::chrono::hours{24 * n}; };
+    const std::vector<RowChange> rows{
+        PutLearned{learned_row(LossRecord{.key = "old", .losses = 1, .expected = 1, .hours = 1, .at = days(100)})},
+        PutLearned{learned_row(LossRecord{.key = "young", .losses = 1, .expected = 1, .hours = 1, .at = days(10)})},
+        PutLearned{learned_row(StartRecord{.key = "boot/old", .times = {Millis{1}}, .at = days(100)})},
+        PutLearned{learned_row(ThroughputRecord{.family = "f", .place = {.card = "L4", .gpus = 1}, .work = 1, .busy = Millis{1}, .looks = 1, .at = days(100)})},
+        PutLearned{learned_row(FamilyRecord{.family = "f", .total = 1000, .at = days(1)})}};
+    REQUIRE(store->commit(rows).has_value());
+    restart();
+    pass(Seconds{2});
+    REQUIRE(learned("losses").size() == 1);
+    CHECK(learned("losses")[0].key == "young");
+    CHECK(learned("start").empty());
+    CHECK(learned("speed").empty());
+    CHECK(learned("family").size() == 1);
+}
+
 TEST_CASE("what cannot be read was never learned") {
     RunHistory history;
     const LearnedRecord good = learned_row(LossRecord{.key = "market/RTX-4090/spot", .losses = 1000, .expected = 500, .hours = 2000, .at = {}});
