@@ -161,7 +161,10 @@ Slist header_lines(const Call& call, const Endpoint& endpoint) {
     const auto add = [&lines](const std::string& line) {
         lines.reset(curl_slist_append(lines.release(), line.c_str()));
     };
-    add("Expect:");
+    // A file is sent only after the server has agreed to it: a refusal costs no upload, and no cut connection can
+    // overtake it. (libcurl asks for bodies over 1 MiB, and goes on after a second without a word.) For a small body
+    // the question would only be a round trip.
+    if (call.upload_file.empty()) add("Expect:");
     if (!endpoint.token.empty()) add("Authorization: Bearer " + endpoint.token.reveal());
     // Without a type of its own libcurl would call the body a form.
     add(call.content_type.empty() ? "Content-Type:" : "Content-Type: " + call.content_type);

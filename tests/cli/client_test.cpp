@@ -63,6 +63,8 @@ TEST_CASE("an upload that is refused early gives the refusal, not the broken pip
     REQUIRE(answer);
     CHECK(answer->status == 413);
     CHECK(refusal(*answer, "PUT").problem == R"({"detail":"too large"})");
+    REQUIRE(refusing.seen().size() == 1);
+    CHECK(refusing.seen()[0].headers.at("expect") == "100-continue");  // asked first: nothing was on its way
 }
 
 TEST_CASE("an answer that would fill the memory is cut off") {
