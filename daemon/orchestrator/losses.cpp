@@ -110,6 +110,7 @@ void Step::judge_losses(LiveProvider& from, Instant asked, bool told) {
         task->row.not_before = waits;
         save(*task);
     }
+    if (w_.queue_dirty) look_at_queue_now();  // a take-over waited for this answer
     if (from.unjudged.empty() || from.balance_call) return;
     from.balance_call = now_;
     effect(CallBalance{from.name});
