@@ -90,25 +90,25 @@ SpotHistory::KeySet keys_of(std::span<const SpotRoom> rooms) {
 
 }  // namespace
 
-double SpotRoom::earns(double hour_value, double changeover_h, double work_h) const {
-    const double until = std::min(changeover_h + work_h, kSpotLifeMax);
+double SpotRoom::earns(const SpotGain& gain) const {
+    const double until = std::min(gain.changeover_h + gain.work_h, kSpotLifeMax);
     const double held = spell_remaining(Spell::up, age_h, multiplier, until);
-    const double lost = spell_remaining(Spell::up, age_h, multiplier, std::min(changeover_h, until));
-    return hour_value * (held - lost) - level * held - fee;
+    const double lost = spell_remaining(Spell::up, age_h, multiplier, std::min(gain.changeover_h, until));
+    const double to_the_end = std::exp(-multiplier * spell_hazard(Spell::up, age_h, age_h + until));
+    return gain.hour_value * (held - lost) + gain.done * to_the_end - level * held - fee;
 }
 
-double SpotRoom::earns_later(double wait_h, double hour_value, double changeover_h, double work_h) const {
+double SpotRoom::earns_later(double wait_h, const SpotGain& gain) const {
     SpotRoom later = *this;
     later.age_h += wait_h;
-    return std::exp(-multiplier * spell_hazard(Spell::up, age_h, later.age_h)) *
-           later.earns(hour_value, changeover_h, work_h);
+    return std::exp(-multiplier * spell_hazard(Spell::up, age_h, later.age_h)) * later.earns(gain);
 }
 
-bool SpotRoom::ripe(double hour_value, double changeover_h, double work_h, double look_h) const {
-    const double now = earns(hour_value, changeover_h, work_h);
+bool SpotRoom::ripe(const SpotGain& gain, double look_h, double wait_most_h) const {
+    const double now = earns(gain);
     if (now <= 0) return false;
-    for (double wait = std::max(look_h, 1 / 60.0); wait <= kRipeWithin; wait *= 2) {
-        if (earns_later(wait, hour_value, changeover_h, work_h) > now) return false;
+    for (double wait = std::max(look_h, 1 / 60.0); wait <= std::min(kRipeWithin - age_h, wait_most_h); wait *= 2) {
+        if (earns_later(wait, gain) > now) return false;
     }
     return true;
 }

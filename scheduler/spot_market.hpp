@@ -17,6 +17,14 @@ inline constexpr double kSpotLifeMax = 24;  // hours; providers have caps and no
 [[nodiscard]] double key_life(const SpotHistory& history, std::string_view key, Instant now,
                               double horizon_h);
 
+/// What there is to win on a spot machine, in units of an hour at `SpotMarket::unit`.
+struct SpotGain {
+    double hour_value{0};    // of an hour of progress, units
+    double done{0};          // units: what the end of the work saves beyond its hours, as no machine need be started any more
+    double changeover_h{0};  // without progress, at first
+    double work_h{0};
+};
+
 /// One spot offer. Prices and fees are in units of an hour at `SpotMarket::unit`.
 struct SpotRoom {
     const SpotOffer* offer{nullptr};
@@ -28,14 +36,14 @@ struct SpotRoom {
     double life_h{0};      // expected, from now
     double multiplier{1};  // of the table's rates (spot_hazard.hpp)
 
-    /// What taking it now earns until it is lost or `work_h` of work is done: the progress at `hour_value`
-    /// per hour less its price and fee, where the first `changeover_h` bring no progress.
-    [[nodiscard]] double earns(double hour_value, double changeover_h, double work_h) const;
+    /// What taking it now earns until it is lost or the work is done: the progress and, where it lasts until then,
+    /// the end, less its price and fee.
+    [[nodiscard]] double earns(const SpotGain& gain) const;
     /// The same for taking it only after it has lasted `wait_h` longer; what is gone by then earns nothing.
-    [[nodiscard]] double earns_later(double wait_h, double hour_value, double changeover_h,
-                                     double work_h) const;
-    /// Whether taking it now earns something, and more than waiting to see it last.
-    [[nodiscard]] bool ripe(double hour_value, double changeover_h, double work_h, double look_h) const;
+    [[nodiscard]] double earns_later(double wait_h, const SpotGain& gain) const;
+    /// Whether taking it now earns something, and more than waiting to see it last, for `wait_most_h` at most:
+    /// after that no spot machine may be started any more.
+    [[nodiscard]] bool ripe(const SpotGain& gain, double look_h, double wait_most_h) const;
 };
 
 struct SpotMarket {

@@ -26,6 +26,7 @@ struct Guards {
     bool may_stay{false};         // on the spot machine of now
     bool may_start{false};        // a spot machine
     bool may_start_later{false};  // the same at the next look
+    Millis wait_most{0};          // until none may be started any more
 };
 
 Guards guards_of(const SpotJob& job, Millis to_deadline) {
@@ -36,6 +37,7 @@ Guards guards_of(const SpotJob& job, Millis to_deadline) {
     g.may_wait = g.slack - job.look >= job.changeover_worst;
     g.may_stay = g.slack - std::min(job.look, job.startup_left) >= worst;
     g.may_start = g.slack - std::min(job.look, job.changeover_worst) >= worst;
+    g.wait_most = g.slack - std::min(job.look, job.changeover_worst) - worst;
     g.may_start_later = g.slack - job.look - std::min(job.look, job.changeover_worst) >= worst;
     return g;
 }
@@ -115,10 +117,9 @@ SpotDecision decide_without_deadline(const SpotJob& job, const View& view, const
 /// The spot machine to be on, given what an hour of progress is worth: the one whose stay earns most per
 /// hour. A running one is left only for a clear gain and for capacity that is past its first twenty minutes,
 /// while there is slack for two more starts.
-const SpotRoom* best_room(const SpotJob& job, const View& view, const SpotMarket& market, double value,
-                          double slack_h, bool may_start) {
-    const double changeover = hours(job.changeover);
-    const double work = hours(job.work_left);
+const SpotRoom* best_room(const View& view, const SpotMarket& market, const SpotGain& worth, double slack_h,
+                          bool may_start) {
+    const double changeover = worth.changeover_h;
     const SpotRoom* best = nullptr;
     double most = 0;
     const SpotRoom* here = nullptr;
@@ -129,7 +130,7 @@ const SpotRoom* best_room(const SpotJob& job, const View& view, const SpotMarket
             continue;
         }
         if (!may_start) continue;
-        const double gain = room.earns(value, changeover, work);
+        const double gain = room.earns(worth);
         if (best == nullptr || gain > most) {
             best = &room;
             most = gain;
@@ -137,10 +138,10 @@ const SpotRoom* best_room(const SpotJob& job, const View& view, const SpotMarket
     }
     if (here == nullptr || best == nullptr) return here != nullptr ? here : best;
     if (slack_h < 3 * changeover || best->age_h < 1 / 3.0) return here;
-    const double stay = std::max(std::min(best->life_h, work), 1e-3);
+    const double stay = std::max(std::min(best->life_h, worth.work_h), 1e-3);
     const double saved = (here->level - best->level) * stay +
-                         value * changeover * stay * (1 / here->life_h - 1 / best->life_h);
-    return saved - value * changeover - best->fee > 0.03 * here->level * stay ? best : here;
+                         worth.hour_value * changeover * stay * (1 / here->life_h - 1 / best->life_h);
+    return saved - worth.hour_value * changeover - best->fee > 0.03 * here->level * stay ? best : here;
 }
 
 }  // namespace
@@ -171,12 +172,17 @@ SpotDecision decide_spot(const SpotJob& job, std::span<const SpotOffer> offers, 
     const SpotMarket market = spot_market(job, view.offers, view.on, view.sure, history, now);
     const SpotOutlook outlook = spot_outlook(job, market, tables);
     const double slack_h = hours(guards.slack);
-    const auto* room = best_room(job, view, outlook.market, outlook.hour_value, slack_h, guards.may_start);
+    const double work_h = hours(job.work_left);
+    const SpotGain worth{.hour_value = outlook.hour_value,
+                         .done = std::max(0.0, outlook.costs.idle - outlook.hour_value * work_h),
+                         .changeover_h = hours(job.changeover),
+                         .work_h = work_h};
+    const auto* room = best_room(view, outlook.market, worth, slack_h, guards.may_start);
     if (room != nullptr && room->offer == view.on && !guards.may_stay) room = nullptr;
     // For one zone the table knows the age; for many it knows only that some zone is up, and each must be
     // worth its own start.
     if (room != nullptr && room->offer != view.on && outlook.market.rooms.size() > 1 &&
-        !room->ripe(outlook.hour_value, hours(job.changeover), hours(job.work_left), hours(job.look))) {
+        !room->ripe(worth, hours(job.look), hours(guards.wait_most))) {
         room = nullptr;
     }
 

@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include <sstream>
@@ -75,6 +79,28 @@ TEST_CASE(
     CHECK(of(1) < of(2));
     CHECK(of(2) < of(3));
     CHECK(policies[0]["gap_closed"].get<double>() > 0.1);
+}
+
+TEST_CASE("a second market that is as good costs no job anything, however short it is") {
+    const std::string path = (std::filesystem::temp_directory_path() / ("gf_two_" + std::to_string(getpid()))).string();
+    {
+        std::ofstream file(path);
+        file << "t,one,two\n";
+        for (int n = 0; n < 120; ++n) file << n << ",1,1\n";
+    }
+    for (const char* work : {"30m", "1h", "4h"})
+        for (const char* slack : {"2", "3", "4"}) {
+            CAPTURE(work);
+            CAPTURE(slack);
+            const auto cost = [&](const char* zones) {
+                const auto ran = run({"--availability", path, "--tick", "10m", "--work", work, "--slack", slack, "--changeover", "12m",
+                                      "--starts", "1", "--on-demand", "3", "--spot", "1", "--policy", "gpuferry", "--zones", zones, "--json"});
+                REQUIRE(ran.status == 0);
+                return nlohmann::json::parse(ran.out)[0]["policies"][0]["of_on_demand"].get<double>();
+            };
+            CHECK(cost("one,two") <= cost("one"));
+        }
+    std::filesystem::remove(path);
 }
 
 TEST_CASE("a grid is every combination, as a table too") {
