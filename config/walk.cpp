@@ -13,7 +13,7 @@ std::string value_text(const Node& node) {
         case Node::Kind::null:
             return "empty (null)";
         case Node::Kind::sequence:
-            return "a list";
+            return node.items.empty() ? "an empty list" : "a list of " + std::to_string(node.items.size());
         case Node::Kind::mapping:
             return "a mapping";
         case Node::Kind::scalar:

@@ -31,7 +31,6 @@ struct ProviderView {
 struct PublicView {
     std::vector<ProviderView> providers;
     std::vector<Offer> offers;
-    std::vector<RejectedOffer> rejected;
     bool ready{false};               // every provider was asked once
     std::int64_t jobs_live{0};
     std::int64_t jobs_queued{0};

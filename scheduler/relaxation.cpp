@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+#include <set>
 #include <tuple>
 
 #include "scheduler/filters.hpp"
@@ -51,8 +53,9 @@ constexpr auto kSources = std::to_array<Source>({
     {"quota_usd_per_hour", "", "quotas.usd_per_hour"},
 });
 
+constexpr std::string_view kUnknown = "_unknown";
+
 const Source* source_of(std::string_view reason) {
-    constexpr std::string_view kUnknown = "_unknown";
     if (reason.ends_with(kUnknown)) reason.remove_suffix(kUnknown.size());
     const auto found = std::ranges::find(kSources, reason, &Source::reason);
     return found == kSources.end() ? nullptr : &*found;
@@ -144,7 +147,7 @@ void Relaxations::add(const Fit& fit, std::string_view reason) {
         if (units >= 1) at_most(have, units * unit, std::to_string(units) + name);
         else at_most(0, 0, "");
     };
-    if (reason.ends_with("_unknown")) {
+    if (reason.ends_with(kUnknown)) {
         if (reason == "gpu_unknown" && r.gpu.empty()) return;  // several demands need the card
         if (reason == "verified_unknown") return put("host_not_verified", key, Kind::choice, "set", {0, 0, "any"});
         return drop();
@@ -203,6 +206,8 @@ void Relaxations::add(const Fit& fit, std::string_view reason) {
     }
     if (reason == "gpu_name") return choice("add", o.gpu.canonical);
     if (reason == "region") return choice("add", o.country);
+    // What a model needs of each card depends on how many share it: another count would have to be estimated anew.
+    if (reason == "gpu_count" && spec_key(fit.spec, "vram") == "resources.estimate") return;
     if (reason == "gpu_count") return choice("set", std::to_string(o.gpu_count));
     if (reason == "arch") return choice("set", o.arch);
     if (reason == "spot_not_wanted" || reason == "on_demand_not_wanted") return choice("set", "auto");
@@ -212,8 +217,16 @@ void Relaxations::add(const Fit& fit, std::string_view reason) {
 
 std::vector<Relaxation> Relaxations::list(const JobSpec& spec) const {
     std::vector<Relaxation> out;
+    // Who lets go of a demand lets in both those that do not meet it and those that do not tell.
+    std::map<std::string, int> untold;
+    std::set<std::string> lowered;
+    for (const auto& [place, wants] : wants_) {
+        if (wants.kind == Kind::threshold) lowered.insert(place.first);
+        if (wants.kind == Kind::drop && place.second.ends_with(kUnknown)) untold[place.first] += static_cast<int>(wants.each.size());
+    }
     for (const auto& [place, wants] : wants_) {
         const auto& [key, reason] = place;
+        if (wants.kind == Kind::drop && reason.ends_with(kUnknown) && lowered.contains(key)) continue;
         Relaxation made{.reason = reason, .key = key, .line = line_of(spec, key)};
         const auto total = static_cast<int>(wants.each.size());
         switch (wants.kind) {
@@ -223,8 +236,10 @@ std::vector<Relaxation> Relaxations::list(const JobSpec& spec) const {
                 const auto& all = *std::ranges::min_element(wants.each, less);
                 made.set = first.set;
                 made.admits = static_cast<int>(std::ranges::count_if(wants.each, [&](const Want& w) { return w.limit >= first.value; }));
-                made.set_all = all.set;
-                made.admits_all = total;
+                const auto more = untold.find(key);
+                made.set_all = more == untold.end() ? all.set : std::string();
+                made.admits_all = total + (more == untold.end() ? 0 : more->second);
+                if (made.set.empty()) made.admits = made.admits_all;
                 break;
             }
             case Kind::choice: {

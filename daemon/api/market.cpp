@@ -23,6 +23,13 @@ void list_offers(Call call) {
     const auto* provider = call.request.query_value("provider");
     const auto names = cards_in_query(call);
     if (!names) return fail_with(call, names.error());
+    if (provider != nullptr && !provider->empty() &&
+        std::ranges::find(view->providers, ProviderName{*provider}, &ProviderView::name) == view->providers.end()) {
+        std::string known;
+        for (const auto& p : view->providers) known += (known.empty() ? "" : ", ") + p.name.get();
+        return fail_with(call, Error{.kind = ErrorKind::malformed, .message = "there is no provider " + *provider + " here, only " + known,
+                                     .field = "provider"});
+    }
     std::vector<const Offer*> chosen;
     for (const auto& offer : view->offers) {
         if (provider != nullptr && !provider->empty() && offer.provider.get() != *provider) continue;

@@ -14,6 +14,7 @@ namespace {
 
 // What people are shown of a market that is looked at piece by piece. Placement goes by the last look alone.
 constexpr std::size_t kOffersShown = 1024;
+constexpr Millis kRejectedShown = std::chrono::minutes{10};
 
 /// Lays an answer over what is known: it replaces what it was asked about, the rest stays with its own age.
 void take_offers(LiveProvider& p, const OfferList& list, Instant began) {
@@ -36,7 +37,11 @@ void take_offers(LiveProvider& p, const OfferList& list, Instant began) {
         for (const Offer& offer : list.offers) p.offers_read[{offer.gpu_count, offer.spot}] = began;
     }
     for (const PriceRead& read : list.reads) p.offers_read[{read.gpu_count, read.spot}] = read.at;
-    p.rejected = list.rejected;
+    // A market that is searched piece by piece tells in each answer of that piece alone; pieces are not always cut alike.
+    std::erase_if(p.rejected, [&](const auto& piece) {
+        return !p.capabilities.search_per_count || began - piece.second.first > kRejectedShown;
+    });
+    p.rejected[{asked.gpu_counts, asked.on_demand, asked.spot}] = {began, list.rejected};
     p.offers_at = began;
 }
 

@@ -1,6 +1,8 @@
 #include "daemon/orchestrator/orchestrator.hpp"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 #include "daemon/orchestrator/learned.hpp"
 #include "daemon/orchestrator/step.hpp"
@@ -126,8 +128,14 @@ PublicView Orchestrator::view(Instant now) const {
     for (const auto& [name, p] : world_->providers) {
         ProviderView view{.name = p.name, .capabilities = p.capabilities, .health = "ok", .reason = {}, .balance = p.balance,
                           .offers_at = p.offers_at, .listing_at = p.listing_at, .offers = static_cast<int>(p.offers.size()),
-                          .rejected = static_cast<int>(p.rejected.size())};
-        for (const RejectedOffer& offer : p.rejected) ++view.rejected_by[offer.reason];
+                          .rejected = 0};
+        std::set<std::string_view> told;  // by several searches, and once only here
+        for (const auto& [piece, list] : p.rejected)
+            for (const RejectedOffer& offer : list.second) {
+                if (!told.insert(offer.id).second) continue;
+                ++view.rejected;
+                ++view.rejected_by[offer.reason];
+            }
         if (!p.listing_asked_once || !p.offers_asked_once) {
             view.health = "unknown";
             view.reason = "not asked yet";
@@ -141,7 +149,6 @@ PublicView Orchestrator::view(Instant now) const {
         if (!view.drift.empty()) view.health = "launch_paused", view.reason = "drift";
         if (p.not_trusted) view.health = "listing_not_trusted", view.reason = "machines that exist are missing from it";
         out.offers.insert(out.offers.end(), p.offers.begin(), p.offers.end());
-        out.rejected.insert(out.rejected.end(), p.rejected.begin(), p.rejected.end());
         for (const auto& [id, m] : world_->machines)
             if (m.row.provider == p.name && m.row.state != MachineState::gone) ++view.machines;
         out.providers.push_back(std::move(view));

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "daemon/core.hpp"
@@ -112,7 +113,8 @@ struct LiveProvider {
     ProviderName name;
     Capabilities capabilities;
     std::vector<Offer> offers;
-    std::vector<RejectedOffer> rejected;
+    /// What could not be used of the last answer for each piece of the market (GPU counts, on-demand, spot), and when that began.
+    std::map<std::tuple<std::vector<int>, bool, bool>, std::pair<Instant, std::vector<RejectedOffer>>> rejected;
     std::optional<Instant> offers_at;          // began of the last good read
     std::map<std::pair<int, bool>, Instant> offers_read;  // when the prices of a GPU count and kind (spot) were read
     std::optional<OfferQuery> offers_wanted;   // what the first job that waits for fresh prices can use

@@ -219,7 +219,7 @@ TEST_CASE("counts, prices and times out of range are refused with field and rang
         {"gpus: null", "invalid resources.gpus 3:9", "not empty (null)"},
         {"gpus:", "invalid resources.gpus 3:3", "not empty (null)"},
         {"gpus: NaN", "invalid resources.gpus 3:9", "not NaN"},
-        {"gpus: [1]", "invalid resources.gpus 3:9", "not a list"},
+        {"gpus: [1]", "invalid resources.gpus 3:9", "not a list of 1"},
         {"gpus: {a: 1}", "invalid resources.gpus 3:9", "not a mapping"},
         {"gpus: true", "invalid resources.gpus 3:9", "not true"},
         {"max_price: -1", "invalid resources.max_price 3:14", "dollars from 0.001 to 100000.00"},

@@ -234,6 +234,7 @@ TEST_CASE("a plan ranks the published offers and rents nothing") {
         offer.gpu_rate = UsdPerHour{micros};
         view.offers.push_back(offer);
     }
+    view.providers.push_back({.name = ProviderName{"runpod"}, .capabilities = {}, .health = "ok"});
     b.core->set_view(view);
     const auto got = b.call("POST", "/v1/plan", "name: p\nrun: x\nimage: a/b:1\nresources: {gpu: RTX 4090}\n", {kYaml});
     CHECK(got.status == 200);
@@ -243,7 +244,9 @@ TEST_CASE("a plan ranks the published offers and rents nothing") {
     const auto offers = parsed(b.get("/v1/offers?gpu=rtx4090"));
     CHECK(offers.at("items").at(0).at("id") == "cheap");
     CHECK(offers.at("items").at(0).at("rate") == "0.30");
-    CHECK(parsed(b.get("/v1/offers?provider=vastai")).at("items").empty());
+    CHECK(parsed(b.get("/v1/offers?provider=runpod")).at("items").size() == 2);
+    CHECK(b.get("/v1/offers?provider=aws").status == 400);
+    CHECK(b.get("/v1/offers?provider=aws").body.find("only runpod") != std::string::npos);
     CHECK(parsed(b.get("/v1/gpus?limit=1000")).at("items").size() == shipped_names().cards().size());
 }
 

@@ -61,6 +61,7 @@ class SearchBench {
     std::unique_ptr<Store> store;
     std::unique_ptr<Orchestrator> core;
     std::vector<Offer> rows;
+    std::map<int, std::vector<RejectedOffer>> broken_rows;  // by the count that is searched for
     std::vector<OfferQuery> looks;
     std::vector<std::string> launches;
     std::vector<Millis> ages;  // of the prices that were rented by
@@ -108,6 +109,7 @@ class SearchBench {
                         list.reads.push_back({.gpu_count = count, .spot = spot, .at = at});
                         read_at_[{count, spot}] = at;
                     }
+                list.rejected.insert(list.rejected.end(), broken_rows[count].begin(), broken_rows[count].end());
                 std::vector<Offer> found;
                 for (const Offer& o : rows)
                     if (o.gpu_count == count && o.spot == spot && query.covers(o)) found.push_back(o);
@@ -302,7 +304,7 @@ TEST_CASE("a market that answers whole is looked at for its record too, by one l
         spec.resources.spot = SpotChoice::never;
         spec.resources.max_price = UsdPerHour{100'000};
         if (waits) b.submit(spec);
-        b.pass(minutes{61});
+        b.pass(std::chrono::minutes{61});
         std::size_t whole = 0;
         for (const auto& look : b.looks) {
             const std::set<int> counts(look.gpu_counts.begin(), look.gpu_counts.end());
@@ -328,6 +330,19 @@ TEST_CASE("a market that answers whole is looked at for its record too, by one l
     CHECK(local.looks.size() == 1);
 }
 
+TEST_CASE("what one search could not use is still told after the searches that found nothing wrong") {
+    SearchBench b;
+    b.broken_rows[1] = {{"x", "price_zero"}, {"y", "price_negative"}};
+    b.add("good", "RTX-4090", "US", 300'000);
+    b.pass(std::chrono::minutes{5});
+    CHECK(b.looks.size() > 4);
+    const auto told = [&] { return b.core->view(b.now).providers.front().rejected_by; };
+    CHECK(told() == std::map<std::string, int>{{"price_negative", 1}, {"price_zero", 1}});
+    b.broken_rows.clear();
+    b.pass(std::chrono::minutes{20});
+    CHECK(told().empty());
+}
+
 TEST_CASE("a paced market is gone through for its record while a job waits, and the job waits hardly longer") {
     using std::chrono::minutes;
     SearchBench b({.spot = true, .search_per_count = true}, Millis{7'200}, minutes{5});
@@ -335,7 +350,7 @@ TEST_CASE("a paced market is gone through for its record while a job waits, and 
     JobSpec spec;
     spec.resources.gpu = {"RTX-4090"};
     b.submit(spec);
-    b.pass(minutes{45});
+    b.pass(std::chrono::minutes{45});
     std::set<std::pair<int, bool>> pieces;
     std::size_t looks = 0;
     for (const auto& look : b.looks) {
