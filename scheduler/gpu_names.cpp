@@ -282,29 +282,37 @@ GpuNames::Typed GpuNames::typed(std::string_view name) const {
     Typed out;
     const std::string wanted = folded(name);
     if (name.size() > kNameBytesMax || wanted.empty()) return out;
-    if (const auto one = by_folded_canonical_.find(wanted); one != by_folded_canonical_.end()) {
-        out.canonical.push_back(cards_[one->second].canonical);
-        return out;
-    }
-    if (const auto many = typed_.find(wanted); many != typed_.end()) {
-        for (const auto card : many->second) out.canonical.push_back(cards_[card].canonical);
-        return out;
+    // The maker's name in front says nothing that the rest does not.
+    constexpr std::string_view kMaker = "nvidia";
+    for (const std::string& as : {wanted, wanted.starts_with(kMaker) ? wanted.substr(kMaker.size()) : std::string(kMaker) + wanted}) {
+        if (const auto one = by_folded_canonical_.find(as); one != by_folded_canonical_.end()) {
+            out.canonical.push_back(cards_[one->second].canonical);
+            return out;
+        }
+        if (const auto many = typed_.find(as); many != typed_.end()) {
+            for (const auto card : many->second) out.canonical.push_back(cards_[card].canonical);
+            return out;
+        }
     }
     // Not a name: what is near in spelling, has the typed text inside ("4090"), stands inside of it ("GeForce RTX 4090 24GB")
     // or has its number ("4090 Ti") is only ever a suggestion.
     const std::string number = model_number(wanted);
     std::vector<std::pair<std::size_t, std::string_view>> near;
+    std::pair<std::size_t, std::string_view> within{2, {}};  // the longest label that stands inside: it goes first
     for (const auto& label : labels_) {
         const std::string other = folded(label);
         const std::size_t distance = spelling_distance(wanted, other);
         const bool inside = (wanted.size() >= 2 && other.find(wanted) != std::string::npos) ||
                             (other.size() >= 3 && wanted.find(other) != std::string::npos) ||
                             (!number.empty() && other.find(number) != std::string::npos);
+        if (wanted.find(other) != std::string::npos && other.size() > within.first) within = {other.size(), label};
         if (inside || distance <= std::max<std::size_t>(1, std::min(wanted.size(), other.size()) / 3))
             near.emplace_back(distance, label);
     }
     std::ranges::sort(near);
+    if (!within.second.empty()) out.suggestions.emplace_back(within.second);
     for (const auto& [distance, label] : near) {
+        if (label == within.second) continue;
         if (out.suggestions.size() == kSuggestionsMax) break;
         out.suggestions.emplace_back(label);
     }

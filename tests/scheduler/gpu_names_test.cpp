@@ -179,6 +179,18 @@ TEST_CASE("a mistyped name is refused with suggestions") {
         CHECK(std::ranges::find(found.suggestions, row.suggested) != found.suggestions.end());
         CHECK(found.suggestions.size() <= 5);
     }
+    // What stands inside of the text comes first.
+    for (const auto& row : {Row{"RTX 4090 Ti", "RTX-4090"}, Row{"RTX 4090 24GB", "RTX-4090"}, Row{"RTX 3080 Ti Super", "RTX-3080-Ti"}}) {
+        CAPTURE(std::string(row.typed));
+        const auto found = gpu_names().typed(row.typed);
+        CHECK(found.canonical.empty());
+        REQUIRE(!found.suggestions.empty());
+        CHECK(found.suggestions.front() == row.suggested);
+    }
+    for (const auto& row : {Row{"RTX 6000 Ada Generation", "RTX-6000-Ada"}, Row{"NVIDIA RTX-4090", "RTX-4090"}, Row{"nvidia l4", "L4"}}) {
+        CAPTURE(std::string(row.typed));
+        CHECK(gpu_names().typed(row.typed).canonical == std::vector<std::string>{row.suggested});
+    }
     for (const auto* nonsense : {"", "-", "banana split", "gpu_8x_a100", "vcg-a16-2c-8g-2vram"}) {
         CAPTURE(std::string(nonsense));
         CHECK(gpu_names().typed(nonsense).canonical.empty());
