@@ -167,6 +167,17 @@ Result<void> GpuNames::read_cards(std::string_view csv) {
         const auto vram = number(field(3));
         if (field(0).empty() || !vram || *vram < 1 || *vram > 65'536)
             return fail(bad_row(row.line, "needs canonical_name and vram_gb (1..65536)"));
+        for (const auto& column : {"bf16_supported", "fp8_supported", "fp4_supported"})
+            if (const auto text = extra(column); !text.empty() && text != "yes" && text != "no")
+                return fail(bad_row(row.line, std::string(column) + " must be yes or no, not " + text));
+        for (const auto& column : {"reported_vram_mib", "memory_bandwidth_gb_s", "nvlink_gb_s", "fp16_tensor_tflops_dense", "fp32_tflops",
+                                   "int8_tops_dense", "release_year"})
+            if (const auto text = extra(column); !text.empty() && !(number(text).value_or(-1) >= 0 && *number(text) < 1e9))
+                return fail(bad_row(row.line, std::string(column) + " must be empty or a number of 0 and more, not " + text));
+        if (field(1) != "nvidia" && field(1) != "amd" && field(1) != "intel")
+            return fail(bad_row(row.line, "vendor must be nvidia, amd or intel, not " + field(1)));
+        if (!field(2).empty() && !version_at_least(field(2), "0"))
+            return fail(bad_row(row.line, "compute_capability must be empty or like 8.9, not " + field(2)));
         GpuCard card{.canonical = field(0),
                      .vendor = field(1),
                      .compute_capability = field(2),

@@ -256,6 +256,11 @@ TEST_CASE("a broken table is refused with its line") {
         {std::string(cards) + "X,nvidia,8.0,24,,,yes,no,0\n", std::string(aliases), 3},
         {std::string(cards) + "Y,nvidia,8.0,zero,,,yes,no,0\n", std::string(aliases), 3},
         {std::string(cards) + "Y,nvidia\n", std::string(aliases), 3},
+        {std::string(cards) + "Y,nvidia,8.0,24,,,True,no,0\n", std::string(aliases), 3},
+        {std::string(cards) + "Y,Nvidia,8.0,24,,,yes,no,0\n", std::string(aliases), 3},
+        {std::string(cards) + "Y,nvidia,abc,24,,,yes,no,0\n", std::string(aliases), 3},
+        {std::string(cards) + "Y,nvidia,8.0,24,-5,,yes,no,0\n", std::string(aliases), 3},
+        {std::string(cards) + "Y,nvidia,8.0,24,,fast,yes,no,0\n", std::string(aliases), 3},
         {std::string(cards), std::string(aliases) + "a,b,NO SUCH CARD,,,\n", 2},
         {std::string(cards), std::string(aliases) + "a,\"b,X,,,\n", 2},
     };
