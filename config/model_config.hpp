@@ -10,10 +10,15 @@
 
 namespace gf {
 
-/// Knows the names of the usual decoders (llama, qwen, mistral, gemma, phi, falcon, gpt_neox, gpt2, opt,
-/// bloom, mpt, mixtures of experts, DeepSeek's latent attention) and the language part of models with several
-/// ("text_config"). Counts that are not there are left out. Errors: `invalid` with the field, when it is not
-/// a mapping or lacks the number of layers, the width or the heads.
+/// Fields for `read_estimate_request`: the counts of a shape, `counted_b` (all parameters, counted layer by
+/// layer: mixtures with shared experts and dense layers between, latent attention, blocks that differ, hybrids
+/// with few layers of attention, a vision tower), `native_dtype` (of its quantization_config or torch_dtype),
+/// `assumed` where a nested config leaves out what its class has by default, and `not_counted` for each part
+/// that is left out, an architecture that is not known included. The language part of models with several
+/// ("text_config", "llm_config") is read in their place; of encoder-decoders (T5, BART) both stacks.
+/// Errors: `invalid` with the field ("config.hidden_size") and what to give instead, when it is not a mapping,
+/// lacks a number of layers, width, heads or vocabulary, or is of a kind whose memory does not follow from it
+/// (whisper).
 Result<std::vector<std::pair<std::string, std::string>>> shape_of_model_config(const Node& config);
 
 }  // namespace gf

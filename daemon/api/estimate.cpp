@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "config/job_spec_parser.hpp"
 #include "config/model_config.hpp"
@@ -48,7 +49,9 @@ Result<std::vector<EstimateField>> fields_of(const Node& body) {
         if (name == "config" && value.kind != Node::Kind::null) {
             auto shape = shape_of_model_config(value);
             if (!shape) return fail(std::move(shape).error());
-            for (auto& field : *shape) fields.push_back(std::move(field));
+            // What is said beside the file counts more: it comes after.
+            fields.insert(fields.begin(), std::make_move_iterator(shape->begin()),
+                          std::make_move_iterator(shape->end()));
         } else if (name == "shape" && value.kind == Node::Kind::mapping) {
             auto inner = fields_of(value);
             if (!inner) return fail(std::move(inner).error());

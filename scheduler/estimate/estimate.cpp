@@ -62,6 +62,9 @@ void set_margin(const EstimateRequest& r, const ModelShape& s, bool media, Estim
     if (s.inferred) {
         out.margin = kMarginUnknown;
         out.margin_reason = "the shape of the model is inferred from its size";
+    } else if (!s.not_counted.empty() && !media) {
+        out.margin = kMarginUnknown;
+        out.margin_reason = "not all of the model is counted";
     } else if (needs_length && !r.seq_given) {
         out.margin = kMarginUnknown;
         out.margin_reason = "the length is not known";
@@ -111,6 +114,35 @@ Result<void> check_kind(const EstimateRequest& r, const ModelShape& s, bool medi
                       .field = "model"});
 }
 
+/// What several GPUs mean where nobody says how they share the work.
+void settle_parallel(EstimateRequest& r, bool media, bool trains) {
+    if (r.gpus == 1 || r.sharding_given) return;
+    if (trains) {
+        r.notes.emplace_back("several GPUs and no parallelism: each holds the whole training state");
+    } else if (media) {
+        r.sharding = Sharding::data;
+        r.notes.emplace_back("several GPUs and no parallelism: each holds the whole model");
+    } else {
+        r.notes.emplace_back("several GPUs and no parallelism: layers split over them");
+    }
+}
+
+/// What full training does with the type that was asked for.
+void settle_full(EstimateRequest& r, bool media) {
+    if (r.quantization.quantised()) {
+        r.notes.push_back(
+            "full training holds its weights in 16 or 32 bits: " + r.quantization.scheme.substr(0, 60) +
+            " is not counted; qlora trains on a quantised base");
+        r.quantization = {};
+        r.quantization_text.clear();
+    }
+    if (media || r.deepspeed || r.pure_low_precision || traits_of(r.stack).pure_low_precision) return;
+    if (r.weight_bytes < 4 && !r.mixed_precision)
+        r.notes.emplace_back(
+            "counted as mixed precision: 32-bit weights with 16-bit copies; precision: pure bf16 holds "
+            "everything in 16 bits");
+}
+
 }  // namespace
 
 Bytes Estimate::demand() const {
@@ -123,7 +155,15 @@ std::string Estimate::text() const {
 
 Result<ModelShape> resolve_model(const EstimateRequest& r, const ModelCatalog& catalog,
                                  std::vector<std::string>& notes) {
-    if (r.shape) return *r.shape;
+    if (r.shape) {
+        const auto* found = r.model.empty() ? nullptr : catalog.find(r.model);
+        if (found != nullptr && (std::abs(found->params - r.shape->params) > 0.02 * found->params ||
+                                 found->layers != r.shape->layers))
+            notes.push_back("the given shape counts (" + fixed(r.shape->params / 1e9, 3) +
+                            " billion parameters), not that of " + found->name + " (" +
+                            fixed(found->params / 1e9, 3) + ")");
+        return *r.shape;
+    }
     if (!r.model.empty()) {
         if (const auto* found = catalog.find(r.model)) {
             if (found->name != r.model) notes.push_back(r.model + " is taken as " + found->name);
@@ -155,6 +195,7 @@ Result<ModelShape> resolve_model(const EstimateRequest& r, const ModelCatalog& c
                                 ", which has as many parameters");
                 shape.name = typed.empty() ? shape.name : typed;
                 shape.inferred = true;
+                shape.native_dtype.clear();
                 return shape;
             }
         notes.push_back((typed.empty() ? "the model" : typed) +
@@ -181,6 +222,16 @@ Result<Estimate> estimate_vram(const EstimateRequest& request, const ModelCatalo
     if (media && r.domain.empty()) r.domain = shape->task == "image" ? "diffusion" : shape->task;
     if (auto good = check_kind(r, *shape, media); !good) return fail(std::move(good).error());
     const bool trains = r.method != EstimateMethod::inference && r.method != EstimateMethod::load_only;
+    if (!media) {
+        take_native_type(r, shape->native_dtype);
+        if (!shape->not_counted.empty()) r.notes.push_back("not counted: " + shape->not_counted);
+        if (!r.framework.empty() && !r.framework_known)
+            r.notes.push_back("the program \"" + r.framework.substr(0, 60) +
+                              "\" is not known here: nothing that it does by itself is counted");
+    }
+    settle_parallel(r, media, trains);
+    if (r.method == EstimateMethod::full) settle_full(r, media);
+    out.notes.insert(out.notes.end(), r.notes.begin() + std::ssize(request.notes), r.notes.end());
     if (!media && !r.seq_given && r.method != EstimateMethod::load_only) {
         r.seq = 2048;
         out.notes.emplace_back("no length given: 2048 tokens");

@@ -13,7 +13,8 @@ double largest_matrix(const ModelShape& s) {
 
 /// Elements of the cache per sequence of so many tokens, all layers.
 double cache_elements(const ModelShape& s, double tokens, bool windowed) {
-    const auto layers = static_cast<double>(s.layers);
+    if (s.task == "encoder") return 0;  // nothing is generated
+    const auto layers = static_cast<double>(s.attention_layers > 0 ? s.attention_layers : s.layers);
     if (s.kv_latent > 0) return layers * static_cast<double>(s.kv_latent) * tokens;
     const double per_token = 2 * static_cast<double>(s.kv_heads * s.head_dim);
     const double seen = windowed && s.window > 0 ? std::min(tokens, static_cast<double>(s.window)) : tokens;
@@ -50,10 +51,13 @@ WeightBytes weight_bytes(const EstimateRequest& r, const ModelShape& s, const Co
             w.body = body * per_weight;
             return w;
         case QuantKernel::mxfp4: {
-            // Attention stays in 16 bits; all else of the body are experts, or the MLP.
+            // A mixture's attention stays in 16 bits, all else of its body are experts. A dense body has
+            // nothing that is left out.
             const auto h = static_cast<double>(s.hidden);
-            const double attention = static_cast<double>(s.layers) * 2 * h *
-                                     static_cast<double>((s.heads + s.kv_heads) * s.head_dim);
+            const double attention = s.expert_mixture()
+                                         ? static_cast<double>(s.layers) * 2 * h *
+                                               static_cast<double>((s.heads + s.kv_heads) * s.head_dim)
+                                         : 0;
             w.embedding = embedding * 2;
             w.head = s.tied ? 0 : w.embedding;
             w.body = std::min(attention, body) * 2 + std::max(0.0, body - attention) * per_weight;
@@ -109,8 +113,10 @@ Terms inference_terms(const EstimateRequest& r, const ModelShape& s, const Const
             cache_gpus = 1;
         } else {
             base.weights = w.all() / gpus;
-            // Fewer key heads than GPUs: they are there several times.
-            if (s.kv_heads > 0 && s.kv_latent == 0)
+            // Fewer key heads than GPUs: they are there several times. A latent cannot be cut at all.
+            if (s.kv_latent > 0)
+                cache_gpus = 1;
+            else if (s.kv_heads > 0)
                 cache_gpus = std::min(gpus, static_cast<double>(s.kv_heads));
         }
         base.buffers += c.split_gib * kGiBd;
@@ -120,7 +126,13 @@ Terms inference_terms(const EstimateRequest& r, const ModelShape& s, const Const
     if (r.scope == MemoryScope::device) base.overhead += 0.4 * kGiBd;  // the CUDA context
     if (r.method == EstimateMethod::load_only) return base;
 
-    const double per_element = r.kv_bytes;
+    // A program that runs in 32 bits keeps its cache and its activations so as well. Kernels for integers in
+    // groups, and llama.cpp's, have them in 16 whatever the rest is.
+    const bool wide = r.weight_bytes >= 4 && !r.mixed_precision &&
+                      (!r.quantization.quantised() || r.quantization.kernel == QuantKernel::bitsandbytes ||
+                       r.quantization.kernel == QuantKernel::on_load);
+    const double element = wide ? 4 : 2;
+    const double per_element = r.kv_bytes.value_or(element);
     const auto cache = [&](double length) {
         return batch * cache_elements(s, length, traits.windowed_cache) * per_element / cache_gpus;
     };
@@ -130,7 +142,9 @@ Terms inference_terms(const EstimateRequest& r, const ModelShape& s, const Const
         base.overhead += constants.concatenated_gib * kGiBd;
     }
 
-    const auto activations = [&](double rows) { return 2 * rows * (6 * hidden + 2 * s.active_width()); };
+    const auto activations = [&](double rows) {
+        return element * rows * (6 * hidden + 2 * s.active_width());
+    };
     // The prompt passes, and the cache is filled with it.
     Terms prefill = base;
     const bool preallocated = r.stack == Stack::autoawq || r.stack == Stack::exllama ||
@@ -140,7 +154,7 @@ Terms inference_terms(const EstimateRequest& r, const ModelShape& s, const Const
         const double rows = batch * std::min(prompt, c.chunk);
         double pass = activations(rows);
         if (r.eager_attention)
-            pass += 6 * batch * static_cast<double>(s.heads) * prompt * std::min(prompt, c.chunk);
+            pass += 3 * element * batch * static_cast<double>(s.heads) * prompt * std::min(prompt, c.chunk);
         if (c.score_bytes > 0 && s.kv_heads < s.heads)
             pass += c.score_bytes * batch * static_cast<double>(s.heads) * prompt * prompt;
         const double logits =

@@ -118,6 +118,7 @@ Result<ModelCatalog> ModelCatalog::parse(std::string_view models_csv) {
         }
         s.gated = field("gated_mlp") == "1";
         s.tied = field("tied_embeddings") == "yes";
+        s.native_dtype = std::string(field("native_dtype"));
         s.concatenated_cache = field("cache") == "concatenated";
         // Published counts of a few models take the head for a matrix of its own, and those who load them do
         // so as well.

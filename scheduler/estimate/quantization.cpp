@@ -97,7 +97,9 @@ Result<Quantization> parse_quantization(std::string_view text) {
     if (gguf.starts_with("gguf")) gguf.remove_prefix(std::min<std::size_t>(gguf.size(), 5));
     for (const auto& [name, bits] : kGguf)
         if (gguf == name) return made(QuantKernel::gguf, bits);
-    if (has(s, "mxfp4") || has(s, "nvfp4")) return made(QuantKernel::mxfp4, 4.25);
+    // A scale of 8 bits for 32 values, and for 16.
+    if (has(s, "mxfp4")) return made(QuantKernel::mxfp4, 4.25);
+    if (has(s, "nvfp4")) return made(QuantKernel::mxfp4, 4.5);
     if (has(s, "nf4") || has(s, "fp4"))
         return made(QuantKernel::bitsandbytes, has(s, "dq") || has(s, "double") ? 4.127 : 4.5);
     double bits = bits_in(s);
@@ -142,8 +144,7 @@ Result<double> parse_dtype(std::string_view text, std::string_view field) {
                                                  {"tf32", 4},
                                                  {"fp8", 1},
                                                  {"float8", 1},
-                                                 {"int8", 1},
-                                                 {"mxfp4", 2}});
+                                                 {"int8", 1}});
     const Name* found = nullptr;
     std::size_t at = std::string::npos;
     for (const auto& name : kNames)

@@ -17,7 +17,7 @@ enum class QuantKernel {
     gguf,          // llama.cpp: the embeddings are quantised as well
     exl2,          // ExLlama v2, any number of bits
     on_load,       // the model's own code quantises while it loads
-    mxfp4,         // only the experts
+    mxfp4,         // 4-bit floats in blocks: of a mixture the experts only
 };
 
 struct Quantization {

@@ -48,9 +48,7 @@ struct Reading {
     std::string kv_dtype;
     std::string task;
     std::string sharding;
-    bool gpus_given{false};
-    bool rank_given{false};
-    bool dtype_given{false};
+    std::optional<double> counted;  // parameters as whoever gives the shape counted them
 };
 
 Result<double> decimal(std::string_view field, std::string_view text, double least, double most,
@@ -175,6 +173,7 @@ Result<void> read_framework(std::string_view, std::string_view text, Reading& in
     for (const auto& [name, stack] : kStacks)
         if (has(s, name)) {
             r.stack = stack;
+            r.framework_known = true;
             break;
         }
     return {};
@@ -183,9 +182,12 @@ Result<void> read_framework(std::string_view, std::string_view text, Reading& in
 Result<void> read_weights(std::string_view field, std::string_view text, Reading& into) {
     auto& r = into.request;
     const std::string s = folded(text);
+    if (s == "auto") return {};
+    r.weights_given = true;
     // "precision: nf4", "dtype: int4": said of the weights, meant as their scheme.
     const auto bytes = parse_dtype(text, field);
-    if (!bytes || s == "int8" || s.starts_with("fp8")) {
+    if (!bytes || s == "int8" || s.starts_with("fp8") || s.starts_with("float8") || has(s, "mxfp4") ||
+        has(s, "nvfp4")) {
         auto scheme = parse_quantization(text);
         if (!scheme) return bytes ? Result<void>(fail(scheme.error())) : Result<void>(fail(bytes.error()));
         if (!r.quantization.quantised()) {
@@ -195,7 +197,6 @@ Result<void> read_weights(std::string_view field, std::string_view text, Reading
         return {};
     }
     r.weight_bytes = *bytes;
-    into.dtype_given = true;
     r.half_precision = s.starts_with("float16") || s.starts_with("fp16") || s.starts_with("half");
     r.mixed_precision = has(s, "amp") || has(s, "mixed");
     r.pure_low_precision = has(s, "pure");
@@ -211,6 +212,7 @@ bool is_diffusers_parts(std::string_view s) {
 Result<void> read_quantization(std::string_view field, std::string_view text, Reading& into) {
     auto& r = into.request;
     r.quantization_text = std::string(text);
+    r.weights_given = true;
     std::string_view scheme = text;
     // "fp8 transformer + text encoder", "bnb-int8 (T5)": a scheme and the parts that it is for.
     if (is_diffusers_parts(folded(text))) scheme = text.substr(0, text.find(' '));
@@ -231,6 +233,8 @@ Result<void> read_kv(std::string_view field, std::string_view text, Reading& int
         into.request.kv_bytes = 1.06;
     else if (has(s, "int4") || s == "q4_0" || has(s, "fp4"))
         into.request.kv_bytes = 0.5625;
+    else if (s == "auto")
+        into.request.kv_bytes.reset();
     else {
         const auto bytes = parse_dtype(text, field);
         if (!bytes) return fail(bytes.error());
@@ -258,14 +262,18 @@ Result<void> read_resolution(std::string_view field, std::string_view text, Read
 Result<void> read_optimizer(std::string_view, std::string_view text, Reading& into) {
     const std::string s = folded(text);
     auto& r = into.request;
-    r.fused_backward = has(s, "in backward") || has(s, "in_backward") || has(s, "lomo");
+    // LOMO is plain descent in the backward pass; AdaLomo keeps factored moments.
+    const bool lomo = has(s, "lomo");
+    r.fused_backward = has(s, "in backward") || has(s, "in_backward") || lomo;
     const bool eight = has(s, "8-bit") || has(s, "8bit");
     const bool four = has(s, "4-bit") || has(s, "4bit");
     if (four)
         r.optimizer = OptimizerKind::adamw_4bit;
     else if (eight)
         r.optimizer = OptimizerKind::adamw_8bit;
-    else if (has(s, "adafactor") || has(s, "came"))
+    else if (lomo && !has(s, "adalomo"))
+        r.optimizer = OptimizerKind::lomo;
+    else if (has(s, "adafactor") || has(s, "adalomo") || s == "came" || s.starts_with("came_"))
         r.optimizer = OptimizerKind::adafactor;
     else if (has(s, "muon"))
         r.optimizer = OptimizerKind::muon;
@@ -336,7 +344,7 @@ Result<void> read_sharding(std::string_view field, std::string_view text, Readin
                        "must be none, ddp, zero1, zero2, zero3, fsdp, tensor, pipeline, layer split or "
                        "sequence, not \"" +
                            std::string(text.substr(0, 80)) + "\"");
-    into.sharding = s;
+    r.sharding_given = true;
     return {};
 }
 
@@ -370,6 +378,11 @@ Result<void> read_scope(std::string_view, std::string_view text, Reading& into) 
         scope = MemoryScope::reserved;
     else if (has(s, "nvidia") || has(s, "device"))
         scope = MemoryScope::device;
+    else if (s != "reported" && s != "requirement" && s != "unknown")
+        into.request.notes.push_back(
+            "measure_kind \"" + std::string(text.substr(0, 60)) +
+            "\" is not known here and was not used: torch_allocated, torch_reserved or "
+            "nvidia_smi");
     return {};
 }
 
@@ -382,6 +395,14 @@ Result<void> read_targets(std::string_view field, std::string_view text, Reading
     else
         return refused(field,
                        "must be \"q,v\" or all-linear, not \"" + std::string(text.substr(0, 80)) + "\"");
+    return {};
+}
+
+Result<void> read_kind(std::string_view field, std::string_view text, Reading& into) {
+    if (text != "llm" && text != "seq2seq" && text != "encoder" && text != "vlm")
+        return refused(
+            field, "must be llm, seq2seq, encoder or vlm, not \"" + std::string(text.substr(0, 80)) + "\"");
+    into.shape.task = std::string(text);
     return {};
 }
 
@@ -466,6 +487,32 @@ constexpr auto kKeys = std::to_array<Key>({
     {"active_experts", read_shape<&ModelShape::active_experts, 0, 100'000>},
     {"moe_intermediate", read_shape<&ModelShape::moe_intermediate, 0, 10'000'000>},
     {"kv_latent", read_shape<&ModelShape::kv_latent, 0, 1'000'000>},
+    {"attention_layers", read_shape<&ModelShape::attention_layers, 0, 10'000>},
+    {"shared_intermediate", read_shape<&ModelShape::shared_intermediate, 0, 10'000'000>},
+    {"kind", read_kind},
+    {"counted_b",
+     [](std::string_view field, std::string_view text, Reading& into) -> Result<void> {
+         const auto v =
+             decimal(field, text, 0.0001, 100'000, "billions of parameters, from 0.0001 to 100000");
+         if (!v) return fail(v.error());
+         into.counted = *v * 1e9;
+         return {};
+     }},
+    {"native_dtype",
+     [](std::string_view, std::string_view text, Reading& into) -> Result<void> {
+         into.shape.native_dtype = std::string(text);
+         return {};
+     }},
+    {"not_counted",
+     [](std::string_view, std::string_view text, Reading& into) -> Result<void> {
+         into.shape.not_counted += (into.shape.not_counted.empty() ? "" : "; ") + std::string(text);
+         return {};
+     }},
+    {"assumed",
+     [](std::string_view, std::string_view text, Reading& into) -> Result<void> {
+         into.request.notes.emplace_back(text);
+         return {};
+     }},
     {"window", read_shape<&ModelShape::window, 0, 100'000'000>},
     {"full_attention_every", read_shape<&ModelShape::full_every, 0, 10'000>},
     {"gated_mlp", read_shape_flag<&ModelShape::gated>},
@@ -485,6 +532,12 @@ constexpr auto kKeys = std::to_array<Key>({
 
 bool blank(std::string_view text) {
     return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
+}
+
+std::string billions(double params) {
+    std::string out = std::to_string(params / 1e9);
+    out.resize(std::min(out.size(), out.find('.') + 4));
+    return out;
 }
 
 /// A shape of which some counts were given: those that are missing follow from the others where they can.
@@ -508,10 +561,53 @@ Result<void> complete_shape(Reading& reading) {
     s.name = !reading.request.model.empty()   ? reading.request.model
              : !reading.request.alias.empty() ? reading.request.alias
                                               : "given shape";
-    s.params = reading.request.params.value_or(counted_params(s));
+    const double counted = reading.counted.value_or(counted_params(s));
+    s.params = reading.request.params.value_or(counted);
+    if (s.params > 1.15 * counted || s.params < 0.85 * counted) {
+        const std::string both =
+            "params_b says " + billions(s.params) + ", the shape counts " + billions(counted);
+        // What is not counted may be most of a model.
+        if (s.not_counted.empty() && (s.params > 3 * counted || s.params < counted / 3))
+            return refused("params_b", "and the shape are not of one model: " + both);
+        reading.request.notes.push_back(both + ": params_b is taken");
+    }
     s.active_params = std::min(reading.request.active_params.value_or(s.params), s.params);
     if (auto good = check_shape(s); !good) return good;
     reading.request.shape = s;
+    return {};
+}
+
+constexpr auto kSynonyms =
+    std::to_array<std::pair<std::string_view, std::string_view>>({{"seq", "seq_len"},
+                                                                  {"gen", "gen_len"},
+                                                                  {"batch", "batch_per_gpu"},
+                                                                  {"gpus", "gpu_count"},
+                                                                  {"framework", "engine"},
+                                                                  {"precision", "weights_dtype"},
+                                                                  {"checkpointing", "grad_checkpointing"},
+                                                                  {"method", "task"}});
+
+/// That no other field says something else of the same thing; a note where a later one replaces this one.
+Result<void> check_same(const std::vector<EstimateField>& fields, const std::string& name,
+                        const std::string& text, Reading& into) {
+    if (name == "not_counted" || name == "assumed" || name == "counted_b" || name == "native_dtype")
+        return {};
+    std::string_view other;
+    for (const auto& [a, b] : kSynonyms) other = name == a ? b : name == b ? a : other;
+    bool after = false;
+    for (const auto& [key, value] : fields) {
+        if (&value == &text) {
+            after = true;
+            continue;
+        }
+        if (blank(value) || folded(value) == folded(text)) continue;
+        if (key == other)
+            return refused(name, "says \"" + text.substr(0, 80) + "\" and " + key + " \"" +
+                                     value.substr(0, 80) + "\": both mean the same, give one");
+        if (after && key == name)
+            into.request.notes.push_back(name + " is given twice: " + value.substr(0, 80) +
+                                         " is taken, not " + text.substr(0, 80));
+    }
     return {};
 }
 
@@ -524,9 +620,15 @@ void settle(Reading& reading, const std::vector<EstimateField>& fields) {
         if (name == "seq" || name == "seq_len") r.seq_given = true;
     }
     if (r.model.empty()) std::swap(r.model, r.alias);
-    if (reading.task.starts_with('q') && !r.quantization.quantised() && r.quantization_text.empty()) {
-        r.quantization = {.kernel = QuantKernel::bitsandbytes, .bits = 4.5, .scheme = "nf4"};
-        r.notes.push_back("qlora without a quantization: NF4");
+    if (reading.shape_given && r.domain.empty()) take_native_type(r, reading.shape.native_dtype);
+    if (reading.task.starts_with('q') && !r.quantization.quantised()) {
+        if (r.quantization_text.empty()) {
+            r.quantization = {.kernel = QuantKernel::bitsandbytes, .bits = 4.5, .scheme = "nf4"};
+            r.weights_given = true;
+            r.notes.emplace_back("qlora without a quantization: NF4");
+        } else {
+            r.notes.emplace_back("qlora with quantization: none is lora on a base that is not quantised");
+        }
     }
     const bool trains = r.method != EstimateMethod::inference && r.method != EstimateMethod::load_only;
     if (trains && !r.checkpointing_given && r.domain.empty()) {
@@ -536,14 +638,8 @@ void settle(Reading& reading, const std::vector<EstimateField>& fields) {
                               ? "checkpointing not said: taken as yes, as is usual on a quantised base"
                               : "checkpointing not said: taken as no; checkpointing: yes needs far less");
     }
-    if (r.gpus > 1 && r.sharding == Sharding::none) {
-        r.sharding = r.method == EstimateMethod::inference || r.method == EstimateMethod::load_only
-                         ? Sharding::layer_split
-                         : Sharding::data;
-        r.notes.push_back(r.sharding == Sharding::data
-                              ? "several GPUs and no parallelism: each holds the whole training state"
-                              : "several GPUs and no parallelism: layers split over them");
-    }
+    if (r.gpus > 1 && r.sharding == Sharding::none)
+        r.sharding = trains ? Sharding::data : Sharding::layer_split;
     if (r.gpus == 1 && r.sharding != Sharding::none && !r.deepspeed) r.sharding = Sharding::none;
 }
 
@@ -574,11 +670,15 @@ Result<EstimateRequest> read_estimate_request(const std::vector<EstimateField>& 
             return refused(name, "is longer than " + std::to_string(kTextMax) + " bytes");
         if (auto read = key->read(name, text, reading); !read) return fail(std::move(read).error());
     }
+    if (reading.request.batch == 0 && reading.request.method != EstimateMethod::load_only)
+        return refused("batch_per_gpu", "must be a whole number from 1 to 65536, not \"0\"");
+    for (const auto& [name, text] : fields)
+        if (!blank(text))
+            if (auto agree = check_same(fields, name, text, reading); !agree)
+                return fail(std::move(agree).error());
     settle(reading, fields);
     if (reading.shape_given)
         if (auto complete = complete_shape(reading); !complete) return fail(std::move(complete).error());
-    if (reading.request.batch == 0 && reading.request.method != EstimateMethod::load_only)
-        return refused("batch_per_gpu", "must be a whole number from 1 to 65536, not \"0\"");
     if (reading.request.model.empty() && !reading.request.shape && !reading.request.params)
         return refused("model",
                        "is missing: a hub id, a name of the model table, params_b, or a shape (layers, "

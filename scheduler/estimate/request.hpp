@@ -43,7 +43,7 @@ enum class Stack : std::uint8_t {
     axolotl,
 };
 
-enum class OptimizerKind : std::uint8_t { adamw, adamw_8bit, adamw_4bit, adafactor, sgd, muon, lion };
+enum class OptimizerKind : std::uint8_t { adamw, adamw_8bit, adamw_4bit, adafactor, sgd, muon, lion, lomo };
 enum class Sharding : std::uint8_t {
     none,
     layer_split,
@@ -71,14 +71,16 @@ struct EstimateRequest {
     bool pairs{false};   // two sequences per sample (preference training)
     Stack stack{Stack::neutral};
     std::string framework;           // as typed
+    bool framework_known{false};     // its habits are in constants.hpp
     bool deepspeed{false};           // whatever the stack is
+    bool weights_given{false};       // precision or quantization was said: the type of the files has no part
     double weight_bytes{2};          // of an unquantised weight
     bool half_precision{false};             // fp16, not bf16
     bool mixed_precision{false};     // fp32 weights with 16-bit copies
     bool pure_low_precision{false};  // 16-bit optimiser states, no fp32 master copy
     Quantization quantization;
     std::string quantization_text;  // as typed: for models of several parts
-    double kv_bytes{2};             // of one element of the cache
+    std::optional<double> kv_bytes;  // of one element of the cache; else as wide as the activations
     std::int64_t batch{1};          // per GPU and micro-step
     std::int64_t seq{0};            // prompt or training tokens
     std::int64_t generated{0};
@@ -96,6 +98,7 @@ struct EstimateRequest {
     std::int64_t lora_rank{16};
     LoraTargets lora_targets{LoraTargets::unknown};
     Sharding sharding{Sharding::none};
+    bool sharding_given{false};
     std::int64_t gpus{1};
     bool offload_activations{false};
     bool offload_params{false};
@@ -117,6 +120,11 @@ using EstimateField = std::pair<std::string, std::string>;
 /// Reads named texts; an empty text means absent. Columns of measured tables that say where a row came from
 /// (`id`, `source`, `notes`, `printed_value`, `peak_gib_per_gpu` among them) are accepted and not used; so is
 /// any other unknown name when `strict` is false. Errors: `invalid` with the field, the value and the range.
+/// A name that is there twice counts as it is given last, with a note; two names of one thing must agree.
 Result<EstimateRequest> read_estimate_request(const std::vector<EstimateField>& fields, bool strict);
+
+/// Takes the type in which a model is shipped ("bfloat16", "mxfp4 experts + bfloat16", "awq-int4 g128") for
+/// its weights, where the request says none, with a note. Training expands fp8 and mxfp4.
+void take_native_type(EstimateRequest& request, std::string_view native);
 
 }  // namespace gf

@@ -59,6 +59,7 @@ double counted_params(const ModelShape& s) {
     const double matrices = s.gated ? 3 : 2;
     const double mlp = s.expert_mixture() ? static_cast<double>(s.experts) * matrices * h *
                                                     static_cast<double>(s.moe_intermediate) +
+                                                matrices * h * static_cast<double>(s.shared_intermediate) +
                                                 h * static_cast<double>(s.experts)
                                           : matrices * h * static_cast<double>(s.intermediate);
     return static_cast<double>(s.layers) * (attention_params(s) + mlp) + s.embeddings();
@@ -66,7 +67,7 @@ double counted_params(const ModelShape& s) {
 
 Result<void> check_shape(const ModelShape& s) {
     using Limit = std::tuple<std::string_view, std::int64_t, std::int64_t, std::int64_t>;
-    const std::array<Limit, 14> limits{
+    const std::array<Limit, 16> limits{
         {{"layers", s.layers, 0, 10'000},
          {"hidden", s.hidden, 0, 1'000'000},
          {"heads", s.heads, 0, 100'000},
@@ -77,6 +78,8 @@ Result<void> check_shape(const ModelShape& s) {
          {"experts", s.experts, 0, 100'000},
          {"active_experts", s.active_experts, 0, 100'000},
          {"moe_intermediate", s.moe_intermediate, 0, 10'000'000},
+         {"shared_intermediate", s.shared_intermediate, 0, 10'000'000},
+         {"attention_layers", s.attention_layers, 0, s.layers},
          {"kv_latent", s.kv_latent, 0, 1'000'000},
          {"window", s.window, 0, 100'000'000},
          {"full_attention_every", s.full_every, 0, 10'000},

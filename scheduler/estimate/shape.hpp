@@ -15,6 +15,7 @@ struct ModelShape {
     double params{0};         // all weights
     double active_params{0};  // those that one token passes; = params for a dense model
     std::int64_t layers{0};   // of one stack
+    std::int64_t attention_layers{0};  // of these, those that keep keys and values; 0 = all
     std::int64_t hidden{0};
     std::int64_t heads{0};
     std::int64_t kv_heads{0};
@@ -25,6 +26,7 @@ struct ModelShape {
     std::int64_t experts{0};           // 0 = dense
     std::int64_t active_experts{0};    // per token
     std::int64_t moe_intermediate{0};  // width of one expert
+    std::int64_t shared_intermediate{0};  // width of what every token passes beside the experts
     std::int64_t kv_latent{0};   // elements per token and layer of a latent cache (MLA); 0 = keys and values
     std::int64_t window{0};      // tokens that a layer with a sliding window sees; 0 = none has one
     std::int64_t full_every{0};  // with a window: each so many-th layer sees everything; 0 = no layer does
@@ -32,11 +34,14 @@ struct ModelShape {
     bool concatenated_cache{false};  // the model's own code grows its cache by concatenation: the old and the
                                      // new one live together
     bool inferred{false};            // not known: made up from the number of parameters
+    std::string native_dtype;        // how its weights are shipped, as typed; empty = not known
+    std::string not_counted;         // what of it these counts leave out; empty = nothing known
 
     [[nodiscard]] bool expert_mixture() const { return experts > 0; }
     /// Width of the MLP that one token passes.
     [[nodiscard]] double active_width() const {
-        return static_cast<double>(expert_mixture() ? active_experts * moe_intermediate : intermediate);
+        return static_cast<double>(expert_mixture() ? active_experts * moe_intermediate + shared_intermediate
+                                                    : intermediate);
     }
     [[nodiscard]] double embedding() const { return static_cast<double>(vocab * hidden); }
     [[nodiscard]] double embeddings() const {

@@ -45,6 +45,9 @@ StateBytes state_bytes(const EstimateRequest& r) {
         case OptimizerKind::lion:
             moments /= 2;
             break;
+        case OptimizerKind::lomo:
+            moments = 0;
+            break;
         case OptimizerKind::muon:
             moments = b.optimizer > 0 ? 4 : 8;
             break;
