@@ -80,6 +80,14 @@ bool has(std::string_view text, std::string_view part) {
     return text.find(part) != std::string_view::npos;
 }
 
+/// What ZeRO-3 holds of the layers that pass: the current one and the next, a bucket of gradients, and what
+/// is lost in between.
+double gathered(const EstimateRequest& r, const ModelShape& s, double weights) {
+    if (!(r.gpus > 1 && r.sharding == Sharding::zero3) && !r.offload_params) return 0;
+    const auto layers = static_cast<double>(std::max<std::int64_t>(8, s.layers));
+    return 6 * s.params / layers + 0.1 * weights / static_cast<double>(r.gpus);
+}
+
 Terms image_terms(const EstimateRequest& r, const ModelShape& s, std::vector<std::string>& notes) {
     const bool video = r.domain == "video" || s.task == "video";
     const Pipeline& parts = row_of(kPipelines, s.family, kOtherPipeline);
@@ -153,24 +161,29 @@ Terms image_terms(const EstimateRequest& r, const ModelShape& s, std::vector<std
             t.weights = denoiser + (r.offload_encoders ? 0 : encoders) + vae;
         }
         t.activations = r.method == EstimateMethod::load_only ? 0 : std::max(denoise, decode);
+        if (r.gpus > 1 && (r.sharding == Sharding::layer_split || r.sharding == Sharding::pipeline))
+            notes.emplace_back(
+                "layers of images and video are not split here: each GPU is counted with all of them");
         t.overhead = 0.25 * kGiBd;
         return t;
     }
     // Training. Anchors: FLUX.2 klein 4B at 512 x 512 (full 37.1 GiB, adapter 10.0), Stable Diffusion 1.4 in
     // 32 bits (27.5, 15.5, 8.1 with checkpoints), CogVideoX (2B adapter 47, full 62; 5B full 75), HiDream-I1
     // adapter (59.9; 36.9 in NF4).
-    const bool eight = r.optimizer == OptimizerKind::adamw_8bit || r.optimizer == OptimizerKind::adamw_4bit;
-    const double moments = eight                                      ? 2
-                           : r.optimizer == OptimizerKind::adafactor  ? 0.1
-                           : r.weight_bytes >= 4 || r.mixed_precision ? 8
-                                                                      : 4;
-    const double shards =
-        r.gpus > 1 && (r.sharding == Sharding::zero2 || r.sharding == Sharding::zero3) ? gpus : 1;
+    EstimateRequest types = r;
+    types.deepspeed = false;
+    types.pure_low_precision = r.weight_bytes < 4 && !r.mixed_precision;
+    const double moments = state_bytes(types).optimizer;
     t.weights = denoiser;
     if (r.method == EstimateMethod::full) {
+        t.gradients = r.fused_backward ? 0 : s.params * std::max(2.0, r.weight_bytes);
+        t.optimizer = s.params * moments;
+    }
+    shard_states(r, t);
+    t.buffers += gathered(r, s, denoiser);
+    if (r.method == EstimateMethod::full) {
         // ZeRO-2 keeps the gradients of a micro-step whole, in 32 bits.
-        t.gradients = shards > 1 ? 4 * s.params : s.params * std::max(2.0, r.weight_bytes);
-        t.optimizer = s.params * moments / shards;
+        if (r.gpus > 1 && r.sharding == Sharding::zero2) t.gradients = 4 * s.params;
     } else {
         t.adapter = 16 * static_cast<double>(r.lora_rank) * std::max(8.0, static_cast<double>(s.layers)) *
                     12 * hidden;
@@ -209,17 +222,43 @@ Terms speech_terms(const EstimateRequest& r, const ModelShape& s, std::vector<st
         // What is not weights halves with the type as well, above a floor.
         t.activations = kind.item_gib * (batch - 1) * kGiBd;
         t.overhead = kind.fixed_gib * std::min(1.4, 0.6 + 0.2 * r.weight_bytes) * kGiBd;
+        if (r.gpus > 1 && r.sharding != Sharding::data)
+            notes.emplace_back(
+                "programs for speech do not split a model: each GPU is counted with all of it");
+        if (r.offload_params || r.offload_sequential || r.offload_encoders)
+            notes.emplace_back(
+                "of what may wait in host memory only the models of other stages are counted for speech");
         return t;
     }
-    const double moments = r.optimizer == OptimizerKind::adamw_8bit ? 2 : 8;
     if (r.method == EstimateMethod::full) {
-        t.weights = 4 * s.params;
-        t.gradients = 4 * s.params;
-        t.optimizer = moments * s.params;
+        const StateBytes states = state_bytes(r);
+        t.weights = states.weights * s.params;
+        t.gradients = states.gradients * s.params;
+        t.optimizer = states.optimizer * s.params;
+    } else if (s.layers > 0 && s.hidden > 0) {
+        // 18 widths of input and output a layer: four matrices of attention, two of the MLP. A recogniser has
+        // two stacks.
+        t.adapter = 16 * static_cast<double>(r.lora_rank) *
+                    static_cast<double>(s.layers * (s.task == "asr" ? 2 : 1)) * 18 *
+                    static_cast<double>(s.hidden);
     } else {
         t.adapter = 0.3 * kGiBd;
+        notes.emplace_back("the layers of this model are not known: lora_rank is not counted");
     }
-    t.activations = kind.train_gib * batch * (r.checkpointing ? 0.6 : 1) * kGiBd;
+    t.buffers += gathered(r, s, t.weights);
+    shard_states(r, t);
+    double item = kind.train_gib * kGiBd;
+    if (kind.family == "F5-TTS") {
+        // The stock recipe puts 38,400 mel frames on 80 GB: under 1.9 GB for a thousand.
+        constexpr double kFramesOfTenSeconds = 938;
+        item = 1.9e6 * (r.frames > 0 ? static_cast<double>(r.frames) : kFramesOfTenSeconds);
+        if (r.frames == 0)
+            notes.emplace_back(
+                "no frames given: clips of ten seconds, 938 mel frames each; batch counts clips");
+    } else if (r.frames > 0) {
+        notes.emplace_back("frames are not counted for this family: clips of the usual length are");
+    }
+    t.activations = item * batch * (r.checkpointing ? 0.6 : 1);
     t.overhead = 1.0 * kGiBd;
     return t;
 }

@@ -44,6 +44,17 @@ struct WeightBytes {
 [[nodiscard]] WeightBytes weight_bytes(const EstimateRequest& request, const ModelShape& shape,
                                        const Constants& constants);
 
+/// Bytes per trained parameter.
+struct StateBytes {
+    double weights{2};
+    double gradients{2};
+    double optimizer{4};
+};
+[[nodiscard]] StateBytes state_bytes(const EstimateRequest& request);
+
+/// What is left on one GPU of weights, gradients and optimiser states, by sharding and offloading.
+void shard_states(const EstimateRequest& request, Terms& states);
+
 [[nodiscard]] Terms inference_terms(const EstimateRequest& request, const ModelShape& shape,
                                     const Constants& constants);
 [[nodiscard]] Terms training_terms(const EstimateRequest& request, const ModelShape& shape,

@@ -1,17 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "scheduler/estimate/terms.hpp"
 
 namespace gf {
-namespace {
-
-/// Bytes per trained parameter.
-struct StateBytes {
-    double weights{2};
-    double gradients{2};
-    double optimizer{4};
-};
+namespace {}  // namespace
 
 StateBytes state_bytes(const EstimateRequest& r) {
     const auto traits = traits_of(r.stack);
@@ -56,6 +50,35 @@ StateBytes state_bytes(const EstimateRequest& r) {
     if (r.fused_backward) b.gradients = 0;
     return b;
 }
+
+void shard_states(const EstimateRequest& r, Terms& t) {
+    const auto gpus = static_cast<double>(r.gpus);
+    switch (r.gpus > 1 ? r.sharding : Sharding::none) {
+        case Sharding::none:
+        case Sharding::data:
+        case Sharding::sequence:
+            break;
+        case Sharding::zero2:
+            t.gradients /= gpus;
+            [[fallthrough]];
+        case Sharding::zero1:
+            t.optimizer /= gpus;
+            break;
+        case Sharding::zero3:
+        case Sharding::tensor:
+        case Sharding::pipeline:
+        case Sharding::layer_split:
+            t.weights /= gpus;
+            t.gradients /= gpus;
+            t.optimizer /= gpus;
+            break;
+    }
+    if (r.offload_params) t.weights = 0;
+    if (r.offload_optimizer) t.optimizer = 0;
+    if (r.offload_params && r.offload_optimizer) t.gradients = 0;
+}
+
+namespace {
 
 double adapter_params(const EstimateRequest& r, const ModelShape& s) {
     const auto h = static_cast<double>(s.hidden);
@@ -169,41 +192,15 @@ Terms full_terms(const EstimateRequest& r, const ModelShape& s, const Constants&
                  const Activations& a, double logits) {
     const StateBytes b = state_bytes(r);
     const auto gpus = static_cast<double>(r.gpus);
-    double weights = b.weights * s.params;
-    double gradients = b.gradients * s.params;
-    double optimizer = b.optimizer * s.params;
-    double buffers = 0;
-    switch (r.gpus > 1 || r.deepspeed ? r.sharding : Sharding::none) {
-        case Sharding::none:
-        case Sharding::data:
-        case Sharding::sequence:
-            break;
-        case Sharding::zero1:
-            optimizer /= gpus;
-            break;
-        case Sharding::zero2:
-            optimizer /= gpus;
-            gradients /= gpus;
-            break;
-        case Sharding::zero3:
-            buffers += gathered(r, s, constants, 2 * s.params, 2);
-            [[fallthrough]];
-        case Sharding::tensor:
-        case Sharding::pipeline:
-        case Sharding::layer_split:
-            weights /= gpus;
-            gradients /= gpus;
-            optimizer /= gpus;
-            break;
-    }
-    if (r.offload_params) weights = 2 * s.embeddings() / (sharded(r) ? gpus : 1);
-    if (r.offload_optimizer) optimizer = 0;
-    if (r.offload_params && r.offload_optimizer) gradients = 0;
-
     Terms forward;  // at the end of the forward pass
-    forward.weights = weights;
-    forward.optimizer = optimizer;
-    forward.buffers = buffers;
+    forward.weights = b.weights * s.params;
+    forward.gradients = b.gradients * s.params;
+    forward.optimizer = b.optimizer * s.params;
+    shard_states(r, forward);
+    if (r.offload_params) forward.weights = 2 * s.embeddings() / (sharded(r) ? gpus : 1);
+    const double gradients = std::exchange(forward.gradients, 0);
+    if (r.sharding == Sharding::zero3 && (r.gpus > 1 || r.deepspeed))
+        forward.buffers += gathered(r, s, constants, 2 * s.params, 2);
     forward.activations = a.kept;
     forward.logits = logits;
     Terms backward = forward;  // at its end: every gradient is there, one layer's activations are left
@@ -241,8 +238,21 @@ Terms training_terms(const EstimateRequest& r, const ModelShape& s, const Consta
         a.kept /= static_cast<double>(r.gpus);
         logits /= static_cast<double>(r.gpus);
     }
-    Terms t = r.method == EstimateMethod::full ? full_terms(r, s, constants, a, logits)
-                                               : adapter_terms(r, s, constants, a, logits);
+    const auto terms = [&](const Activations& held, double made) {
+        return r.method == EstimateMethod::full ? full_terms(r, s, constants, held, made)
+                                                : adapter_terms(r, s, constants, held, made);
+    };
+    Terms t;
+    if (r.gpus > 1 && (r.sharding == Sharding::pipeline || r.sharding == Sharding::layer_split)) {
+        // The last GPU has its share of the layers, and makes the logits. The first one of a pipeline has as
+        // many micro-batches in flight as there are stages: together all that one GPU would hold.
+        Activations stage = a;
+        stage.kept = a.one_layer + std::max(0.0, a.kept - a.one_layer) / static_cast<double>(r.gpus);
+        t = terms(stage, logits);
+        if (r.sharding == Sharding::pipeline) t = peak_of(t, terms(a, 0));
+    } else {
+        t = terms(a, logits);
+    }
     const bool torch = r.scope == MemoryScope::allocated || r.scope == MemoryScope::reserved;
     t.overhead += (torch ? c.fixed_torch_gib : c.fixed_gib) * kGiBd;
     if (r.scope == MemoryScope::device) t.overhead += 0.4 * kGiBd;
