@@ -353,7 +353,8 @@ Result<void> Service::Impl::open_parts() {
     if (!cards) return fail(cards.error());
     const auto aliases = table_text("gpus.aliases", settings.gpu_aliases, shipped_aliases_csv());
     if (!aliases) return fail(aliases.error());
-    auto names = GpuNames::parse(*cards, *aliases);
+    // A table of the user's own may be short: what providers call other cards is then nobody's name.
+    auto names = GpuNames::parse(*cards, *aliases, settings.gpu_aliases.empty());
     if (!names) {
         auto error = std::move(names).error();
         error.line = 0;  // in the message, with the table that it belongs to
@@ -364,11 +365,14 @@ Result<void> Service::Impl::open_parts() {
     gpus.emplace(std::move(*names));
     auto speeds = CardSpeeds::parse(*gpus, shipped_throughput_csv());
     if (!speeds) {
-        // The user's own table of cards may lack some that were measured: then offers are ranked by their price alone.
-        log::warn("service.no_card_speeds", {{"error", speeds.error().message}});
-    } else {
-        card_speeds.emplace(std::move(*speeds));
+        // The user's own table lacks cards that were measured: the shipped one has the speeds of those that both know.
+        log::warn("service.shipped_card_speeds", {{"gpus.table", settings.gpu_table}, {"error", speeds.error().message}});
+        const auto shipped = GpuNames::parse(shipped_gpus_csv(), shipped_aliases_csv());
+        if (!shipped) return fail(shipped.error());
+        speeds = CardSpeeds::parse(*shipped, shipped_throughput_csv());
+        if (!speeds) return fail(speeds.error());
     }
+    card_speeds.emplace(std::move(*speeds));
     auto database = open_sqlite_store(settings.data_dir + "/gpuferry.db");
     if (!database) return fail(std::move(database).error());
     store = std::move(*database);

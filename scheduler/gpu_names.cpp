@@ -136,13 +136,13 @@ Result<std::vector<std::size_t>> columns_of(const CsvTable& table,
 
 }  // namespace
 
-Result<GpuNames> GpuNames::parse(std::string_view gpus_csv, std::string_view aliases_csv) {
+Result<GpuNames> GpuNames::parse(std::string_view gpus_csv, std::string_view aliases_csv, bool other_aliases) {
     GpuNames names;
     if (auto read = names.read_cards(gpus_csv); !read) {
         read.error().message = "GPU table, " + read.error().message;
         return fail(std::move(read).error());
     }
-    if (auto read = names.read_aliases(aliases_csv); !read) {
+    if (auto read = names.read_aliases(aliases_csv, other_aliases); !read) {
         read.error().message = "GPU alias table, " + read.error().message;
         return fail(std::move(read).error());
     }
@@ -209,7 +209,7 @@ Result<void> GpuNames::read_cards(std::string_view csv) {
     return {};
 }
 
-Result<void> GpuNames::read_aliases(std::string_view csv) {
+Result<void> GpuNames::read_aliases(std::string_view csv, bool other_aliases) {
     auto table = parse_csv(csv);
     if (!table) return fail(std::move(table).error());
     const auto at = columns_of(*table, {"provider", "provider_name_or_type", "canonical_name", "gpu_count",
@@ -218,6 +218,7 @@ Result<void> GpuNames::read_aliases(std::string_view csv) {
     for (const auto& row : table->rows) {
         const auto field = [&](std::size_t i) -> const std::string& { return row.fields[(*at)[i]]; };
         const auto card = by_canonical_.find(field(2));
+        if (card == by_canonical_.end() && other_aliases) continue;
         if (card == by_canonical_.end()) return fail(bad_row(row.line, "there is no card " + field(2)));
         if (field(0).empty() || field(1).empty())
             return fail(bad_row(row.line, "needs provider and provider_name_or_type"));

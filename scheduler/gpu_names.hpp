@@ -49,8 +49,9 @@ struct GpuCard {
 class GpuNames {
  public:
     /// Parses the two tables (CSV text with header lines as shipped). Errors: `malformed` with the line; also
-    /// for an alias of a card that is not in the first table.
-    static Result<GpuNames> parse(std::string_view gpus_csv, std::string_view aliases_csv);
+    /// for an alias of a card that is not in the first table, unless `other_aliases`: then they are of another
+    /// table, and such rows are passed over.
+    static Result<GpuNames> parse(std::string_view gpus_csv, std::string_view aliases_csv, bool other_aliases = false);
 
     /// What a provider ("runpod", "vastai", "nvidia-smi", …) calls `name`, with the memory per GPU that it
     /// reports, if it does. Case-insensitive; outer white space ignored. The provider's own rows are asked
@@ -87,7 +88,7 @@ class GpuNames {
     using Rows = std::map<std::string, std::vector<Alias>, std::less<>>;
 
     Result<void> read_cards(std::string_view csv);
-    Result<void> read_aliases(std::string_view csv);
+    Result<void> read_aliases(std::string_view csv, bool other_aliases);
     void index_families();
     [[nodiscard]] bool fits(const Alias& alias, Bytes memory) const;
     [[nodiscard]] std::optional<std::size_t> settle(const std::vector<Alias>& rows,

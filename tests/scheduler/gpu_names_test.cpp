@@ -271,3 +271,16 @@ TEST_CASE("a broken table is refused with its line") {
         CHECK(parsed.error().line == row.line);
     }
 }
+
+TEST_CASE("aliases of another table are passed over where the cards are not there") {
+    constexpr std::string_view cards =
+        "canonical_name,vendor,compute_capability,vram_gb,reported_vram_mib,memory_bandwidth_gb_s,bf16_supported,"
+        "fp8_supported,nvlink_gb_s\nX,nvidia,8.0,24,,,yes,no,0\n";
+    constexpr std::string_view aliases =
+        "provider,provider_name_or_type,canonical_name,gpu_count,vram_gb_as_reported,notes\na,other card,Y,,,\na,my card,X,,,\n";
+    CHECK(!GpuNames::parse(cards, aliases).has_value());
+    const auto names = GpuNames::parse(cards, aliases, true);
+    REQUIRE(names.has_value());
+    CHECK(names->canonical("a", "my card", std::nullopt) == "X");
+    CHECK(names->canonical("a", "other card", std::nullopt) == std::nullopt);
+}
