@@ -72,15 +72,17 @@ Colour colour_of_state(const std::string& state) {
 Table table_of(const json& rows, const std::vector<Column>& columns, std::int64_t now_ms) {
     std::vector<const Column*> used;
     std::vector<std::string> headings;
+    std::vector<bool> optional;
     for (const auto& column : columns) {
         bool any = column.always;
         for (const auto& row : rows)
             any = any || !cell_text(first_of(row, column.keys), column.shape, now_ms).empty();
         if (!any) continue;
         used.push_back(&column);
+        optional.push_back(!column.always);
         headings.push_back((right_aligned(column.shape) ? ">" : "") + column.heading);
     }
-    Table table(std::move(headings));
+    Table table(std::move(headings), std::move(optional));
     for (const auto& row : rows) {
         std::vector<Cell> cells;
         for (const auto* column : used) {

@@ -60,7 +60,7 @@ int offers(Context& context, const OfferOptions& options) {
         {"GPU", {"gpu.canonical", "gpu.provider_name", "gpu"}, Shape::text, true},
         {"N", {"gpu_count", "gpus"}, Shape::number, true},
         {"VRAM", {"vram_bytes", "gpu.memory", "vram"}, Shape::bytes},
-        {"SPOT", {"spot"}, Shape::yes},
+        {"SPOT", {"spot"}, Shape::yes, true},
         {"$/H", {"rate", "all_in", "gpu_rate"}, Shape::dollars, true},
         {"CPUS", {"cpus"}, Shape::number},
         {"MEMORY", {"memory", "memory_bytes"}, Shape::bytes},

@@ -4,10 +4,15 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <cstdint>
 
 namespace gf::cli {
 namespace {
+
+// Columns are not cut below the first; while others can go, what always stays is not cut below the second.
+constexpr int kNarrow = 12;
+constexpr int kReadable = 30;
 
 struct Decoded {
     char32_t code{0};
@@ -141,25 +146,39 @@ std::string Table::print(const Style& style) const {
     for (const auto& row : rows_)
         for (std::size_t c = 0; c < columns && c < row.size(); ++c)
             widths[c] = std::max(widths[c], display_width(shown(row[c].text)));
-    // On a terminal the widest columns give way until a line fits; a pipe gets everything.
+    // On a terminal columns that one can do without go, then the widest give way, until a line fits; a pipe gets everything.
+    std::vector<bool> hidden(columns, false);
+    std::string left_out;
     if (style.terminal() && columns > 0) {
-        int total = 2 * static_cast<int>(columns - 1);
-        for (const int w : widths) total += w;
-        while (total > style.columns()) {
+        const auto total = [&](int optional_most, int other_most) {
+            int sum = -2;
+            for (std::size_t c = 0; c < columns; ++c)
+                if (!hidden[c]) sum += 2 + std::min(widths[c], c < optional_.size() && optional_[c] ? optional_most : other_most);
+            return sum;
+        };
+        for (std::size_t c = columns; c-- > 0 && total(kNarrow, kReadable) > style.columns();) {
+            if (c >= optional_.size() || !optional_[c]) continue;
+            hidden[c] = true;
+            widths[c] = 0;
+            left_out = names[c] + (left_out.empty() ? "" : ", ") + left_out;
+        }
+        for (int now = total(INT_MAX, INT_MAX); now > style.columns(); --now) {
             auto widest = std::max_element(widths.begin(), widths.end());
-            if (*widest <= 12) break;
+            if (*widest <= kNarrow) break;
             --*widest;
-            --total;
         }
     }
     std::string out;
     const auto line = [&](const auto& cell_of, const auto& colour_of) {
         std::string text;
+        std::size_t last_shown = columns - 1;
+        while (last_shown > 0 && hidden[last_shown]) --last_shown;
         for (std::size_t c = 0; c < columns; ++c) {
+            if (hidden[c]) continue;
             const auto cell = fitted(cell_of(c), widths[c]);
             const auto pad =
                 std::string(static_cast<std::size_t>(std::max(0, widths[c] - display_width(cell))), ' ');
-            const bool last = c + 1 == columns;
+            const bool last = c == last_shown;
             if (right[c]) text += pad;
             text += style.paint(colour_of(c), cell);
             if (!right[c] && !last) text += pad;
@@ -171,6 +190,8 @@ std::string Table::print(const Style& style) const {
     for (const auto& row : rows_)
         line([&](std::size_t c) { return c < row.size() ? shown(row[c].text) : std::string{}; },
              [&](std::size_t c) { return c < row.size() ? row[c].colour : Colour::none; });
+    if (!left_out.empty())
+        out += style.paint(Colour::dim, "not shown: " + left_out + "; a wider terminal or --json has them") + "\n";
     return out;
 }
 

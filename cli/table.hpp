@@ -40,13 +40,17 @@ struct Cell {
 class Table {
  public:
     /// Headings that start with '>' are right-aligned (numbers).
-    explicit Table(std::vector<std::string> headings) : headings_(std::move(headings)) {}
+    /// `optional`, as long as the headings or empty: columns that a narrow terminal goes without, the last one first; a line below
+    /// then names them.
+    explicit Table(std::vector<std::string> headings, std::vector<bool> optional = {})
+        : headings_(std::move(headings)), optional_(std::move(optional)) {}
     void add(std::vector<Cell> row) { rows_.push_back(std::move(row)); }
     [[nodiscard]] bool empty() const { return rows_.empty(); }
     [[nodiscard]] std::string print(const Style& style) const;
 
  private:
     std::vector<std::string> headings_;
+    std::vector<bool> optional_;
     std::vector<std::vector<Cell>> rows_;
 };
 

@@ -73,6 +73,26 @@ TEST_CASE("a table lines up, is plain in a pipe and fits a terminal") {
     CHECK(wide.print(Style(s.env)).find('\x1b') == std::string::npos);
 }
 
+TEST_CASE("a narrow terminal goes without the columns that one can do without, and says which") {
+    Streams s;
+    s.variables["NO_COLOR"] = "1";
+    s.env.out_is_terminal = true;
+    s.env.columns = 50;
+    Table table({"OFFER", "SPOT", ">$/H", ">CPUS", "REGION"}, {false, false, false, true, true});
+    const std::string id = "on_demand/1844000123456789";
+    table.add({{id}, {"yes"}, {"$0.10"}, {"16"}, {"Quebec, Canada, North America"}});
+    const auto narrow = table.print(Style(s.env));
+    CHECK(narrow.find(id) != std::string::npos);
+    CHECK(narrow.find("Quebec") == std::string::npos);
+    CHECK(narrow.find("CPUS\n") != std::string::npos);
+    CHECK(narrow.find("not shown: REGION;") != std::string::npos);
+    s.env.columns = 120;
+    CHECK(table.print(Style(s.env)).find("not shown") == std::string::npos);
+    s.env.out_is_terminal = false;
+    s.env.columns = 50;
+    CHECK(table.print(Style(s.env)).find("North America") != std::string::npos);
+}
+
 TEST_CASE("an event stream reads the same however it is cut") {
     const std::string stream =
         ": hello\r\n\r\nid: 7\r\nevent: log\r\ndata: one\r\ndata: two\r\n\r\ndata:x\n\nevent: "
