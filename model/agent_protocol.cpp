@@ -65,6 +65,7 @@ template <class V>
 void fields(V& v, Of<GpuSample> auto& m) {
     v("util_percent", m.util_percent);
     v("memory_used", m.memory_used);
+    v("memory_peak", m.memory_peak);
     v("temperature_c", m.temperature_c);
 }
 template <class V>

@@ -83,6 +83,7 @@ struct Hello {                        // first message on each connection
 struct GpuSample {
     int util_percent{-1};             // -1 = not known
     std::int64_t memory_used{-1};
+    std::int64_t memory_peak{-1};     // the highest memory_used that was seen since the attempt began
     int temperature_c{-1};
 };
 struct Heartbeat {                    // newest wins, not kept for resending, seq 0

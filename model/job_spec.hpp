@@ -23,6 +23,7 @@ struct MemoryEstimate {
     std::string model;
     std::string method;                                      // "inference", "full", "lora", "qlora", …
     double peak_gib{0};                                      // per GPU, without the margin
+    double formula_gib{0};                                   // what the formula says, where peak_gib is by what runs took; else 0
     double margin{1};
     std::string margin_reason;
     Bytes demand;                                            // with the margin; held against usable memory

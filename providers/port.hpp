@@ -150,6 +150,7 @@ struct ProviderMachine {
     std::optional<UsdPerHour> spot_floor;    // lowest bid that would win now
     std::optional<SshEndpoint> ssh;          // absent = none yet, or none
     bool outbid{false};                      // the provider says so, or floor above our bid
+    std::string image_fault;                 // the provider's words that the image, not the host, kept it from starting; empty = none
 };
 
 /// All machines of the account, ours and others'. Only a complete listing is ever returned: a failed page, a missing

@@ -194,6 +194,15 @@ Result<CardSpeeds> CardSpeeds::parse(const GpuNames& cards, std::string_view thr
         if (entry.decode) entry.decode->relative /= one_decode;
     }
 
+    const auto slowest = [&](auto part) {
+        const std::pair<const std::string, Entry>* least = nullptr;
+        for (const auto& entry : out.cards_)
+            if (entry.second.*part && (least == nullptr || (entry.second.*part)->relative < (least->second.*part)->relative)) least = &entry;
+        return least->first;  // the unit is one of them
+    };
+    out.slowest_training_ = slowest(&Entry::training);
+    out.slowest_decode_ = slowest(&Entry::decode);
+
     // Each set against the single card of its own series; a set that is better than that says that nothing is lost.
     std::map<std::pair<std::string, std::string>, double> single;
     for (const auto& row : *rows)

@@ -5,7 +5,7 @@
 // * training: what a card reached as a mean over classic models at mixed precision, where that was measured. Several series of
 //   measurements are joined over the cards that they share. Any other card by a power of its dense tensor rate and of its memory
 //   bandwidth, fitted to the measured ones by least squares: neither alone ranks cards well (left out one by one, the fit is 9 %
-//   off in the mean and 38 % at worst, the tensor rate alone 17 and 57 %, the nearest card of a generation by its rate 30 and 132 %).
+//   off in the mean and 39 % at worst, the tensor rate alone 17 and 57 %, the nearest card of a generation by its rate 30 and 132 %).
 // * decode (token by token, bandwidth bound): what GDDR cards reached where measured, else the mean of those per GB/s times the
 //   bandwidth. HBM reaches 0.70 of its bandwidth in batches of 8 and more where GDDR reaches 0.80 (catalog/vram.md section 14). Its
 //   measured single streams (0.45) are no part of the table: there the engine is the bound, and a batch job is no single stream.
@@ -46,6 +46,8 @@ class CardSpeeds {
     [[nodiscard]] std::optional<CardSpeed> card(std::string_view canonical, WorkKind work) const;
     /// `gpus` (1 or more) of them as one machine, each of which is `share` (0 to 1) of a card.
     [[nodiscard]] std::optional<CardSpeed> machine(std::string_view canonical, WorkKind work, int gpus, double share) const;
+    /// The card of the table that is the slowest at this work: what a card of unknown speed is taken for.
+    [[nodiscard]] const std::string& slowest(WorkKind work) const { return work == WorkKind::training ? slowest_training_ : slowest_decode_; }
     /// How many times one card's speed `gpus` of them reach together.
     [[nodiscard]] double scaling(int gpus, bool linked) const;
 
@@ -56,6 +58,8 @@ class CardSpeeds {
         bool linked{false};
     };
     std::map<std::string, Entry, std::less<>> cards_;
+    std::string slowest_training_;
+    std::string slowest_decode_;
     double loss_linked_{0};
     double loss_apart_{0};
 };

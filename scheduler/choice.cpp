@@ -41,11 +41,12 @@ class Reckoning {
     [[nodiscard]] std::optional<Millis> run(const Fit& fit) const {
         return estimator_ ? estimator_->run(fit.offer, card_share(fit)) : std::nullopt;
     }
-    /// Cards of unknown speed are taken for the slowest among these.
+    /// What is of unknown speed is taken for the slowest among these; where nothing is known of any, the work counts as not known.
     void see(const std::vector<Candidate>& candidates) {
-        if (!estimator_) return;
+        if (!estimator_ || !estimator_->work_known()) return;
         for (const auto& c : candidates)
             if (const auto speed = estimator_->speed(*c.offer, c.share); speed && (slowest_ <= 0 || *speed < slowest_)) slowest_ = *speed;
+        if (slowest_ <= 0) estimator_->without_work();
     }
     [[nodiscard]] std::optional<FinishCost> finish(const Candidate& c, bool explain) const {
         if (!estimator_) return std::nullopt;
@@ -121,6 +122,7 @@ bool is_provider_reason(std::string_view reason) {
 Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Offer> offers,
                 const ChoiceWorld& world) {
     Decision decision;
+    decision.estimate = spec.estimate;
     Reckoning reckoning(spec, task, world);
     Relaxations relaxations;
     std::vector<Candidate> fitting, near, of_bad_repute;

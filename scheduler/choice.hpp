@@ -109,7 +109,7 @@ struct Decision {
     std::optional<RankedOffer> chosen;
     std::vector<RankedOffer> ranked;     // best first, at most 20
     std::map<std::string, int> refused;  // reason -> offers; the first failing filter counts
-    std::vector<NearMiss> near_misses;   // failed by exactly one filter, cheapest first, at most 20
+    std::vector<NearMiss> near_misses;  // failed by exactly one filter, the lowest `ranked_at` first, at most 20
     int considered{0};
     std::vector<RefusalSource> sources;    // of the reasons in `refused` that are a line of the spec or the configuration
     std::vector<Relaxation> relaxations;   // what one change of the spec would let in
@@ -120,6 +120,7 @@ struct Decision {
     std::string wait_reason;
     /// Where a deadline decides between spot and on-demand: what was decided, and why (spot_policy.hpp). `chosen` follows it.
     std::optional<SpotDecision> deadline;
+    std::optional<MemoryEstimate> estimate;  // of the spec: what was asked for by resources.estimate, as it was known then
 };
 
 /// The filters and their reasons are in scheduler/filters.hpp. What is expected to run into limits.duration, and so to end without
@@ -142,6 +143,9 @@ struct Fit;
 
 /// Smallest whole GB of disk to ask for: the spec's demand rounded up.
 [[nodiscard]] std::int64_t disk_gb(const JobSpec& spec);
+
+/// As plan and explain show it: {"text": "21.5 GiB x 1.15 = 24.8 GiB", "model": …, "parts": {…}, …}.
+[[nodiscard]] std::string estimate_json(const MemoryEstimate& estimate);
 
 /// JSON for explain, plan and the stored decision row.
 [[nodiscard]] std::string decision_json(const Decision& decision);

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -42,6 +43,7 @@ Json finish_json(const FinishCost& cost) {
         out["unit"] = text(cost.unit);
     } else {
         out["per_unit"] = dollars(cost.per_unit);
+        out["per_unit_of"] = cost.by_cores ? "core" : "V100";
     }
     if (cost.speed > 0) out["speed"] = shown(cost.speed);
     out["losses"] = shown(cost.losses);
@@ -100,10 +102,33 @@ Json deadline_json(const SpotDecision& d) {
     return out;
 }
 
+/// Thousandths: what more there is, is noise.
+double rounded(double value) { return std::round(value * 1000) / 1000; }
+
+Json memory_json(const MemoryEstimate& e) {
+    Json out{{"text", e.text}, {"model", e.model}, {"method", e.method}, {"peak_gib_per_gpu", rounded(e.peak_gib)}};
+    if (e.formula_gib > 0) out["formula_gib_per_gpu"] = rounded(e.formula_gib);
+    out["margin"] = e.margin;
+    out["margin_reason"] = e.margin_reason;
+    out["with_margin_gib_per_gpu"] = rounded(e.peak_gib * e.margin);
+    out["vram_bytes"] = e.demand.count;
+    out["parts"] = Json::object();
+    for (const auto& [name, gib] : e.parts_gib) out["parts"][name] = rounded(gib);
+    out["notes"] = e.notes;
+    return out;
+}
+
 }  // namespace
 
+std::string estimate_json(const MemoryEstimate& estimate) {
+    return memory_json(estimate).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 std::string decision_json(const Decision& decision) {
-    Json out{{"considered", decision.considered}};
+    Json out;
+    // In front of the rest: what the job needs is why the cards below were refused.
+    if (decision.estimate) out["estimate"] = memory_json(*decision.estimate);
+    out["considered"] = decision.considered;
     out["chosen"] = decision.chosen ? ranked_json(*decision.chosen) : Json();
     if (!decision.wait_reason.empty()) out["wait_reason"] = decision.wait_reason;
     if (decision.deadline) out["deadline"] = deadline_json(*decision.deadline);

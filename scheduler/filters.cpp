@@ -127,6 +127,8 @@ Verdict spot(const Fit& fit) {
         return refuse(fit, "spot_not_wanted", [] { return "spot: never"; });
     if (choice == SpotChoice::always && !fit.offer.spot)
         return refuse(fit, "on_demand_not_wanted", [] { return "spot: always"; });
+    if (choice == SpotChoice::automatic && fit.offer.spot && fit.task.retries.no_progress > 0)
+        return refuse(fit, "spot_given_up", [] { return "lost too often without progress: on demand from there on"; });
     return std::nullopt;
 }
 

@@ -12,6 +12,7 @@
 // * Cards of other makers than nvidia are refused: the agent's look at the machine knows nvidia-smi only.
 // * A slice of a card goes only to a job that asks for one GPU by its memory and names no card. It has no NVLink, and of the
 //   bandwidth its share.
+// * A task of `spot: auto` that was lost too often without progress is not given to spot again.
 // * A lease must reach past now + what is left of `limits.duration` (if there is none: the expected run, and one hour at least)
 //   + 15 minutes for start, last checkpoint and destruction.
 // * `cpu_only` takes machines without GPUs, and the local machine whatever it has. Rented machines with a GPU

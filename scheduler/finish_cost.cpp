@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <tuple>
 
 #include "scheduler/billing.hpp"
 
@@ -52,6 +53,17 @@ std::string time_text(const StartTime& t) {
 
 }  // namespace
 
+bool take_peaks(JobSpec& spec, const RunHistory& history) {
+    if (!spec.estimate || spec.estimate->formula_gib > 0) return false;  // none, or corrected before
+    const auto family = history.peaks.find(family_of(spec));
+    if (family == history.peaks.end()) return false;
+    MemoryEstimate by_runs = corrected(*spec.estimate, family->second);
+    if (by_runs.formula_gib <= 0) return false;
+    spec.resources.vram = VramDemand{.class_gb = {}, .exact = by_runs.demand};
+    spec.estimate = std::move(by_runs);
+    return true;
+}
+
 std::int64_t finish_score(const FinishCost& cost, UsdPerHour all_in, UsdPerHour ranked_at, int handicap_percent) {
     const auto times = [](std::int64_t value, std::int64_t by, std::int64_t over) {
         return static_cast<std::int64_t>(std::min<__int128>(static_cast<__int128>(value) * by / over, INT64_MAX / 4));
@@ -77,17 +89,17 @@ FinishEstimator::FinishEstimator(const JobSpec& spec, const TaskRecord& task, co
         return static_cast<double>(found->second.total) / 1000;
     };
     if (const auto* steps = seen(WorkUnit::step)) {
-        std::optional<double> total;
-        if (work.total && *work.total > 0) {
-            total = static_cast<double>(*work.total);
-            work_from_ = "total of this task's progress";
-        } else if ((total = family_total(WorkUnit::step))) {
-            work_from_ = "total of an earlier job of this family";
-        }
+        const auto done = static_cast<double>(std::max<std::int64_t>(0, work.step));
+        const auto more = [&](std::optional<double> total) { return total && *total > done ? total : std::nullopt; };
+        std::optional<double> total = more(work.total ? std::optional(static_cast<double>(*work.total)) : std::nullopt);
+        const bool own = total.has_value();
+        if (!total) total = more(family_total(WorkUnit::step));
         if (total) {
-            left_ = std::max(0.0, *total - static_cast<double>(std::max<std::int64_t>(0, work.step)));
+            work_from_ = own ? "total of this task's progress" : "total of an earlier job of this family";
+            left_ = *total - done;
             unit_ = WorkUnit::step;
             seen_ = steps;
+            if (!own) stretch_to_limit();
             return;
         }
     }
@@ -97,20 +109,51 @@ FinishEstimator::FinishEstimator(const JobSpec& spec, const TaskRecord& task, co
         unit_ = WorkUnit::run;
         seen_ = runs;
         work_from_ = "whole runs of this family";
+        stretch_to_limit();
     }
 }
 
+void FinishEstimator::stretch_to_limit() {
+    const auto& limit = spec_.limits.duration;
+    if (!spec_.limits.deadline || !limit || *limit <= task_.ran) return;
+    std::optional<ThroughputRecord> best;  // with the most looks
+    for (const auto& record : *seen_) {
+        ThroughputRecord now = faded(record, now_);
+        if (now.work <= 0 || now.busy <= Millis{0}) continue;
+        if (best && std::tie(now.looks, best->place) <= std::tie(best->looks, now.place)) continue;
+        best = std::move(now);
+    }
+    if (!best) return;
+    // Milliseconds by thousandths of a unit: hours.
+    const double expected = *left_ * static_cast<double>(best->busy.count()) / static_cast<double>(best->work) / 3600;
+    if (expected > 0) stretch_ = std::clamp(hours_of(*limit - task_.ran) / expected, 1.0, 1e6);
+}
+
+void FinishEstimator::without_work() {
+    if (!left_) return;
+    left_.reset();
+    unit_ = WorkUnit::step;
+    work_from_ = "not known: nothing tells how fast this family goes on any of the offers";
+    paces_.clear();
+}
+
 FinishEstimator::Pace FinishEstimator::pace(const Offer& offer, double share) const {
-    const RunPlace place = place_of(offer, share);
+    const RunPlace place = place_of(offer, share, spec_.resources.cpu_only);
     const auto known = paces_.find(place);
     if (known != paces_.end()) return known->second;
     Pace out;
-    out.prior = spec_.resources.cpu_only ? std::optional(CardSpeed{1, false})
-                                         : expect_.speeds->machine(place.card, work_, std::max(1, place.gpus), share);
-    if (left_) {
-        out.learned = estimate_speed(*seen_, place, work_, *expect_.speeds, now_);
-        if (out.learned) out.units = out.learned->units_per_hour;
+    // By the place and nothing finer: what it is kept under.
+    out.prior = prior_speed(place, work_, *expect_.speeds);
+    if (left_) out.learned = estimate_speed(*seen_, place, work_, *expect_.speeds, now_);
+    if (!out.prior && place.share_thousandths > 0) {
+        RunPlace slowest = place;
+        slowest.card = expect_.speeds->slowest(work_);
+        out.prior = prior_speed(slowest, work_, *expect_.speeds);
+        const bool shown = out.learned.has_value();  // what it has shown itself is no guess
+        if (left_ && !shown) out.learned = estimate_speed(*seen_, slowest, work_, *expect_.speeds, now_);
+        out.guessed = !shown && (!left_ || out.learned);
     }
+    if (out.learned) out.units = out.learned->units_per_hour;
     return paces_.emplace(place, out).first->second;
 }
 
@@ -148,11 +191,11 @@ std::optional<double> FinishEstimator::speed(const Offer& offer, double share) c
 std::optional<Millis> FinishEstimator::run(const Offer& offer, double share) const {
     if (!left_) return std::nullopt;
     const Pace p = pace(offer, share);
-    return p.units ? std::optional(ceil_hours(*left_ / *p.units)) : std::nullopt;
+    return p.units ? std::optional(ceil_hours(*left_ / *p.units * stretch_)) : std::nullopt;
 }
 
 Millis FinishEstimator::least_time(const Offer& offer, double share, double slowest) const {
-    const double known = speed(offer, share).value_or(slowest), pace_taken = known > 0 ? known : 1;
+    const double known = speed(offer, share).value_or(left_ ? slowest : 0), pace_taken = known > 0 ? known : 1;
     if (left_) return ceil_hours(std::min(*left_ / pace_taken, kHoursMost));
     return Millis{static_cast<std::int64_t>(std::floor(std::min(1 / pace_taken, kHoursMost) * 3.6e6))};
 }
@@ -161,6 +204,7 @@ FinishCost FinishEstimator::reckon(const Offer& offer, double share, UsdPerHour 
     const Pace p = pace(offer, share);
     FinishCost out;
     out.unit = unit_;
+    out.by_cores = spec_.resources.cpu_only;
     const bool local = offer.provider.get() == "local";
     const UsdPerHour rate = offer.gpu_rate + disk;
     const LossRecord* market = losses(loss_market_key(offer));
@@ -177,16 +221,21 @@ FinishCost FinishEstimator::reckon(const Offer& offer, double share, UsdPerHour 
     const double redone = redone_hours();
     const bool resumes = task_.generation > 0;
 
-    if (p.prior) out.speed = p.prior->relative;
-    const double scale = left_ ? p.units.value_or(slowest) : (p.prior ? p.prior->relative : slowest);
+    if (p.prior && !p.guessed) out.speed = p.prior->relative;
+    const double scale = left_ ? p.units.value_or(slowest) : (p.prior ? p.prior->relative : 0);
     const double pace_taken = scale > 0 ? scale : 1;
     if (explain) {
         out.work_from = work_from_.empty() ? "not known" : work_from_;
-        if (p.learned && p.learned->own > 0)
+        if (p.guessed)
+            out.speed_from = "not known: as a " + expect_.speeds->slowest(work_) + ", the slowest card";
+        else if (p.learned && p.learned->own > 0)
             out.speed_from = "observed n=" + std::to_string(p.learned->own) +
                              (p.learned->other > 0 ? ", and n=" + std::to_string(p.learned->other) + " elsewhere" : "");
         else if (p.learned)
-            out.speed_from = "observed n=" + std::to_string(p.learned->other) + " elsewhere, by the cards' prior";
+            out.speed_from = "observed n=" + std::to_string(p.learned->other) + " elsewhere, by " +
+                             (spec_.resources.cpu_only ? "the number of cores" : "the cards' prior");
+        else if (!left_ && spec_.resources.cpu_only)
+            out.speed_from = "prior, by the number of cores";
         else if (!left_ && p.prior)
             out.speed_from = p.prior->measured ? "prior, measured" : "prior, by rate and bandwidth";
         else
@@ -195,8 +244,13 @@ FinishCost FinishEstimator::reckon(const Offer& offer, double share, UsdPerHour 
                               ? std::string("prior")
                               : "prior x " + figure(hazard.factor) + ", seen " + figure(hazard.losses_seen) + " in " +
                                     figure(hazard.hours_seen) + " machine hours";
-        out.start_from = "boot " + time_text(boot) + (boot_billed ? "" : " not billed") + ", image " + time_text(image) +
-                         ", restore " + time_text(restore);
+        const auto part = [&](const char* name, const StartTime& time, const char* more) {
+            if (time.typical.count() <= 0) return;  // there is none
+            out.start_from += (out.start_from.empty() ? "" : ", ") + std::string(name) + " " + time_text(time) + more;
+        };
+        part("boot", boot, boot_billed ? "" : ", not billed");
+        part("image", image, "");
+        part("restore", restore, "");
     }
 
     const double again = hours_of(later_start + restore.typical);
@@ -218,11 +272,12 @@ FinishCost FinishEstimator::reckon(const Offer& offer, double share, UsdPerHour 
     const Outlook o = outlook(hazard, work, hours_of(start), redone < 0 ? redone : redone + again - hours_of(start));
     out.losses = o.losses;
     out.hopeless = o.hopeless;
-    out.run = ceil_hours(work);
-    out.cut_off = spec_.limits.duration && task_.ran + out.run > *spec_.limits.duration;
+    const Millis run = ceil_hours(work);
+    out.run = ceil_hours(work * stretch_);
+    out.cut_off = spec_.limits.duration && task_.ran + run > *spec_.limits.duration;
     const Millis restored = resumes ? restore.typical : Millis{0};
     const Millis extra = ceil_hours(std::max(0.0, o.held - work - hours_of(start)));
-    out.held = out.run + start + restored + extra;
+    out.held = run + start + restored + extra;
 
     const auto machines = static_cast<std::int64_t>(std::ceil((1 + std::min(o.losses, 1e6)) * 1000));
     const auto line = [&](const char* name, Usd amount, auto note) {
@@ -230,9 +285,9 @@ FinishCost FinishEstimator::reckon(const Offer& offer, double share, UsdPerHour 
         out.lines.push_back({name, amount, explain ? std::string(note()) : std::string()});
         out.total += amount;
     };
-    line("gpu", money(offer.gpu_rate, out.run),
-         [&] { return dollars(offer.gpu_rate) + " $/h for " + hours_text(out.run) + " of work"; });
-    line("disk", money(disk, out.run), [&] { return dollars(disk) + " $/h for the same time"; });
+    line("gpu", money(offer.gpu_rate, run),
+         [&] { return dollars(offer.gpu_rate) + " $/h for " + hours_text(run) + " of work"; });
+    line("disk", money(disk, run), [&] { return dollars(disk) + " $/h for the same time"; });
     // Each machine downloads; all but the first restore, and the first too where it resumes.
     const std::int64_t restores = machines - 1000 + (resumes ? 1000 : 0);
     const Usd down = traffic(expect_.work.download, offer.traffic_down_micros_per_gb, machines) +
@@ -241,7 +296,7 @@ FinishCost FinishEstimator::reckon(const Offer& offer, double share, UsdPerHour 
     std::int64_t saves = 0;
     if (spec_.checkpoint.declared) {
         const Millis every = std::max<Millis>(Millis{1000}, spec_.checkpoint.every.value_or(expect_.checkpoint_every));
-        saves = std::min<std::int64_t>(1'000'000, out.run / every + 1);
+        saves = std::min<std::int64_t>(1'000'000, run / every + 1);
     }
     const Usd up = traffic(expect_.work.upload, offer.traffic_up_micros_per_gb, 1000) +
                    traffic(expect_.work.checkpoint, offer.traffic_up_micros_per_gb, saves * 1000);

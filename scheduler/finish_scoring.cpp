@@ -33,7 +33,9 @@ FinishScoring::FinishScoring(const Expectations& common, std::map<TaskId, TaskWo
     for (const auto& offer : offers) {
         const GpuCard* card = gpus != nullptr && !offer.gpu.canonical.empty() ? gpus->card(offer.gpu.canonical) : nullptr;
         const double share = card_share(offer, card);
-        kinds.try_emplace(place_of(offer, share), Seen{offer, share});
+        kinds.try_emplace(place_of(offer, share, false), Seen{offer, share});
+        // A job that uses no GPU has its speed from the cores.
+        if (offer.gpu_count == 0 || offer.provider.get() == "local") kinds.try_emplace(place_of(offer, share, true), Seen{offer, share});
     }
     for (auto& [place, seen] : kinds) kinds_.push_back(std::move(seen));
 }
@@ -50,9 +52,12 @@ const FinishScoring::Task& FinishScoring::task_of(const JobSpec& spec, const Tas
     Expectations expect = common_;
     expect.work = work_of(row);
     auto made = std::make_shared<Task>(spec, row, std::move(expect), now_);
-    for (const auto& kind : kinds_)
-        if (const auto speed = made->estimator.speed(kind.like, kind.share); speed && (made->slowest <= 0 || *speed < made->slowest))
-            made->slowest = *speed;
+    if (made->estimator.work_known()) {
+        for (const auto& kind : kinds_)
+            if (const auto speed = made->estimator.speed(kind.like, kind.share); speed && (made->slowest <= 0 || *speed < made->slowest))
+                made->slowest = *speed;
+        if (made->slowest <= 0) made->estimator.without_work();
+    }
     known = std::move(made);
     return *known;
 }
@@ -101,6 +106,7 @@ void FinishScoring::key(const void* self, const JobSpec& spec, const TaskRecord&
     add(key, "generation", row.generation > 0 ? 1 : 0);
     add(key, "ran", row.ran.count());
     add(key, "duration", spec.limits.duration.value_or(Millis{-1}).count());
+    add(key, "deadline", spec.limits.deadline ? 1 : 0);
     add(key, "saves", spec.checkpoint.declared ? spec.checkpoint.every.value_or(Millis{0}).count() : -1);
     add(key, "cpu", spec.resources.cpu_only ? 1 : 0);
     key += '|';

@@ -15,7 +15,7 @@ namespace gf {
 class FinishScoring {
  public:
     /// `common` is the same for all tasks, and its `speeds` are not null; its `work` is not read: `works` has each task's, by id, and a
-    /// task without an entry has none that is known. A card of unknown speed is taken for the slowest of `offers`, whether they fit a
+    /// task without an entry has none that is known. What is of unknown speed is taken for the slowest of `offers`, whether they fit a
     /// task or not. All that is handed in is copied but what `common` points to.
     FinishScoring(const Expectations& common, std::map<TaskId, TaskWork> works, std::span<const Offer> offers, const GpuNames* gpus,
                   Instant now);

@@ -23,6 +23,7 @@ constexpr auto kSources = std::to_array<Source>({
     {"arch", "resources.arch", ""},
     {"spot_not_wanted", "resources.spot", ""},
     {"on_demand_not_wanted", "resources.spot", ""},
+    {"spot_given_up", "retry.no_progress", ""},
     {"gpu_not_needed", "resources.cpu_only", ""},
     {"gpu_count", "resources.gpus", ""},
     {"gpu", "resources.gpu", ""},
@@ -208,6 +209,8 @@ void Relaxations::add(const Fit& fit, std::string_view reason) {
     if (reason == "region") return choice("add", o.country);
     // What a model needs of each card depends on how many share it: another count would have to be estimated anew.
     if (reason == "gpu_count" && spec_key(fit.spec, "vram") == "resources.estimate") return;
+    // A job that asks for a GPU does not run without one by a wish less; nor does the spec take a 0.
+    if (reason == "gpu_count" && o.gpu_count == 0) return;
     if (reason == "gpu_count") return choice("set", std::to_string(o.gpu_count));
     if (reason == "arch") return choice("set", o.arch);
     if (reason == "spot_not_wanted" || reason == "on_demand_not_wanted") return choice("set", "auto");

@@ -1,9 +1,9 @@
 // How long machines take to come up, images to be pulled and checkpoints to be restored: the last few times of each kind, and what
 // to expect from them. Pure. The middle of them is for the economics, the worst for guards (SPOT.md section 4).
 //
-// The prior (an assumption until three times were seen): 3 minutes to boot and 3 to pull an image, 20 at worst for each, which is
-// the start time-out; a restore at 200 Mbps, or what the offer's line carries, at worst a quarter of that. The middle is blended:
-// the prior weighs as two times.
+// The prior (an assumption): 3 minutes to boot and 3 to pull an image, 20 at worst for each, which is the start time-out; a restore at
+// 200 Mbps, or what the offer's line carries, at worst a quarter of that. The middle is blended, however many were seen: the prior
+// weighs as two times. Its worst counts until three were seen.
 #pragma once
 #include <cstdint>
 #include <optional>

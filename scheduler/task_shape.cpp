@@ -62,6 +62,7 @@ void shape_key(const JobSpec& spec, const TaskRecord& task, ShapeKey& key) {
     put_list(key.market, exclude_providers);
     put_part(key.market, arch);
     put_part(key.market, static_cast<std::int64_t>(spot));
+    put_part(key.market, task.retries.no_progress > 0 ? 1 : 0);
     put_part(key.market, spec.image.empty() ? 0 : 1);
 
     put_list(key.card, gpu);

@@ -11,6 +11,8 @@ constexpr double kLookSpread = 0.10;
 constexpr double kFloorSpread = 0.02;
 constexpr double kCardSpread = 0.21;
 constexpr double kCountSpread = 0.10;
+constexpr double kCoresSpread = 0.50;
+constexpr double kCoresMost = 4096;
 constexpr std::int64_t kForgotten = 100;  // a tenth of an observation
 constexpr std::int64_t kWorkMost = INT64_MAX / 8;
 
@@ -50,8 +52,19 @@ std::string family_of(const JobSpec& spec) {
     return spec.project + "/" + print.hex();
 }
 
-RunPlace place_of(const Offer& offer, double share) {
-    return {offer.gpu.canonical, offer.gpu_count, static_cast<int>(std::lround((share > 0 ? std::min(share, 1.0) : 0.0) * 1000))};
+RunPlace place_of(const Offer& offer, double share, bool cpu_only) {
+    if (cpu_only) {
+        const double cores = offer.cpus && *offer.cpus > 0 ? std::clamp(*offer.cpus, 1.0, kCoresMost) : 0;
+        return {.card = {}, .gpus = 0, .share_thousandths = 1000, .cpus = static_cast<int>(std::lround(cores))};
+    }
+    return {.card = offer.gpu.canonical, .gpus = offer.gpu_count,
+            .share_thousandths = static_cast<int>(std::lround((share > 0 ? std::min(share, 1.0) : 0.0) * 1000)), .cpus = 0};
+}
+
+std::optional<CardSpeed> prior_speed(const RunPlace& place, WorkKind work, const CardSpeeds& speeds) {
+    // Cores that nobody tells of are taken for one, the fewest there can be.
+    if (place.gpus == 0) return CardSpeed{static_cast<double>(std::max(1, place.cpus)), false};
+    return speeds.machine(place.card, work, place.gpus, place.share_thousandths / 1000.0);
 }
 
 bool tells(std::int64_t work, Millis busy) {
@@ -89,8 +102,7 @@ std::optional<SpeedEstimate> estimate_speed(std::span<const ThroughputRecord> se
     std::vector<const ThroughputRecord*> ordered;
     for (const auto& record : seen) ordered.push_back(&record);
     std::ranges::sort(ordered, {}, [](const auto* r) { return r->place; });
-    const auto prior = [&](const RunPlace& p) { return speeds.machine(p.card, work, p.gpus, p.share_thousandths / 1000.0); };
-    const auto here = prior(place);
+    const auto here = prior_speed(place, work, speeds);
     double weights = 0, sum = 0;
     SpeedEstimate out;
     for (const auto* row : ordered) {
@@ -102,10 +114,13 @@ std::optional<SpeedEstimate> estimate_speed(std::span<const ThroughputRecord> se
         if (record.place == place) {
             out.own += std::max(1, looks);
         } else {
-            const auto there = prior(record.place);
+            // Cores say nothing of cards, nor cards of cores.
+            if ((record.place.gpus == 0) != (place.gpus == 0)) continue;
+            const auto there = prior_speed(record.place, work, speeds);
             if (!here || !there) continue;
             speed += std::log(here->relative / there->relative);
-            if (record.place.card != place.card) variance += kCardSpread * kCardSpread;
+            if (place.gpus == 0) variance += kCoresSpread * kCoresSpread;
+            else if (record.place.card != place.card) variance += kCardSpread * kCardSpread;
             else variance += kCountSpread * kCountSpread;
             out.other += std::max(1, looks);
         }

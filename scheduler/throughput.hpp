@@ -12,7 +12,8 @@
 // An estimate joins what was seen on all cards. A record of another card says speed * prior(this card) / prior(that card), where
 // the prior is card_speed.hpp. Logarithms are averaged with the inverse variance as weight: a record of n observations has
 // 0.10^2 / n, or 0.02^2 if that is more; one of another card 0.21^2 on top (how far single models are from the mean of their cards
-// in the public measurements), one of another count or share 0.10^2. So the first own look at a card outweighs any other card.
+// in the public measurements), one of another count or share 0.10^2, one of another number of cores 0.50^2 (an assumption). So the
+// first own look at a card weighs more than four times what any number of looks at another card does.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -38,9 +39,14 @@ struct RunPlace {
     std::string card;        // canonical; empty = not known, or no GPU
     int gpus{0};
     int share_thousandths{1000};  // of each card
+    int cpus{0};             // whole cores; only where no GPU is used, 0 = not known or does not count
     friend auto operator<=>(const RunPlace&, const RunPlace&) = default;
 };
-[[nodiscard]] RunPlace place_of(const Offer& offer, double share);
+/// A job that uses no GPU (`cpu_only`) runs on the cores, whatever cards are there.
+[[nodiscard]] RunPlace place_of(const Offer& offer, double share, bool cpu_only);
+/// Speed of a place before anything was seen there: of its cards, or where it has none of its cores, each as one (an assumption: a
+/// program may use fewer than there are). Not comparable between the two. Nothing for a card of which nothing is known.
+[[nodiscard]] std::optional<CardSpeed> prior_speed(const RunPlace& place, WorkKind work, const CardSpeeds& speeds);
 
 /// One row per family, unit and place; sums as of `at`.
 struct ThroughputRecord {
@@ -57,7 +63,7 @@ struct ThroughputRecord {
 struct FamilyRecord {
     std::string family;
     WorkUnit unit{WorkUnit::step};
-    std::int64_t total{0};  // thousandths of the unit, the newest that was told
+    std::int64_t total{0};  // thousandths of the unit, the newest that was told; 0 = its counter begins again within a run
     Instant at;
     friend bool operator==(const FamilyRecord&, const FamilyRecord&) = default;
 };

@@ -22,6 +22,18 @@ std::optional<Bytes> memory_found(const std::string& agent_detail) {
     return bytes > 0 ? std::optional(Bytes{bytes}) : std::nullopt;
 }
 
+/// Memory of its smallest GPU as the machine check noted it.
+std::optional<Bytes> gpu_memory_found(const std::string& agent_detail) {
+    const auto found = nlohmann::json::parse(agent_detail, nullptr, false);
+    if (!found.is_object() || !found.contains("gpus") || !found["gpus"].is_array()) return std::nullopt;
+    std::optional<Bytes> least;
+    for (const auto& gpu : found["gpus"]) {
+        const std::int64_t bytes = gpu.is_object() ? gpu.value("memory", std::int64_t{0}) : 0;
+        if (bytes > 0 && (!least || bytes < least->count)) least = Bytes{bytes};
+    }
+    return least;
+}
+
 }  // namespace
 
 void Step::on(const AgentConnected& e, const StoredRows&) {
@@ -84,7 +96,10 @@ void Step::on(const AgentSaid& e, const StoredRows&) {
     std::visit(
         overloaded{
             [&](const ap::Hello& m) { hello(machine, m); },
-            [&](const ap::Heartbeat&) {},
+            [&](const ap::Heartbeat& m) {
+                if (!mine(m.attempt) || task->attempt->state != AttemptState::running) return;
+                for (const ap::GpuSample& gpu : m.gpus) task->gpu_peak = std::max({task->gpu_peak, gpu.memory_used, gpu.memory_peak});
+            },
             [&](const ap::Preparing& m) {
                 if (!mine(m.attempt)) return;
                 if (m.phase == "restore" && !task->restore_from) task->restore_from = now_;
@@ -321,8 +336,14 @@ void Step::exited(LiveMachine& machine, LiveTask& task, const ap::Exited& m) {
     } else if (m.host_oom) {
         cause = Cause::host_oom;
     }
-    if (cause == Cause::gpu_oom && job->spec && job->spec->retry.gpu_oom_bigger && machine.row.offer.gpu.memory)
-        task.row.vram_above = machine.row.offer.gpu.memory;
+    if (cause == Cause::gpu_oom && job->spec && job->spec->retry.gpu_oom_bigger) {
+        // What ran out, as the offer told it, as its agent found it, or as the table has the card.
+        auto had = machine.row.offer.gpu.memory;
+        if (!had) had = gpu_memory_found(machine.row.agent_detail);
+        const GpuCard* card = w_.settings.gpus ? w_.settings.gpus->card(machine.row.offer.gpu.canonical) : nullptr;
+        if (!had && card && card->reported) had = card->reported;
+        task.row.vram_above = std::max(task.row.vram_above, had);
+    }
     if (cause == Cause::host_oom) {
         auto had = machine.row.offer.memory;
         if (!had) had = memory_found(machine.row.agent_detail);

@@ -34,11 +34,13 @@ void Step::on(const CheckpointOffered& e, const StoredRows& rows) {
     if (task->last_manifest == e.manifest_sha256)
         return reply(e.request, 200, generation_json(task->last_manifest_generation));
 
+    // A program that hangs is saved on and on: the same step again is no progress.
+    const bool progress = e.step <= 0 || e.step != task->row.step;
     const std::int64_t generation = task->row.generation + 1;
     task->row.generation = generation;
     task->row.step = e.step;
     task->checkpoint_size = e.size;
-    task->row.retries.without_progress = 0;
+    if (progress) task->row.retries.without_progress = 0;
     if (!task->attempt) {
         // It came from a machine that was kept for it: nothing is left to wait for.
         task->row.not_before.reset();

@@ -16,6 +16,9 @@ constexpr int kSlowTimes = 3;
 constexpr std::size_t kImagesMost = 256;
 /// The second host in a row on which a task does not come up may be blamed for the task's own image.
 constexpr std::int64_t kShareOfRepeated = 300;
+/// Hosts that have to say of an image that it cannot be started, and those on which it says nothing and does not come up either.
+constexpr std::ptrdiff_t kToldByHosts = 2;
+constexpr std::size_t kSilentHosts = 3;
 
 }  // namespace
 
@@ -49,6 +52,7 @@ void Step::mark_loss(LiveMachine& machine, bool by_market, std::string_view deta
 }
 
 void Step::mark_start(const LiveMachine& machine) {
+    if (LiveTask* task = task_of(machine)) task->image_doubted.clear();
     if (machine.row.ready_at || machine.back_at || !machine.row.call_ended) return;  // not its first start
     const LiveProvider* from = provider(machine.row.provider);
     if (!from || from->capabilities.is_local) return;
@@ -100,6 +104,23 @@ void Step::create_failed(LiveMachine& machine, std::string_view detail) {
           nullptr, from->name);
     history({.at = now_, .kind = "provider_paused", .machine = machine.row.id, .reason = "creates_failing",
              .detail = from->name.get() + " until " + rfc3339(from->breaker.paused_until)});
+}
+
+bool Step::image_at_fault(const LiveMachine& machine, LiveTask& task, bool told) {
+    const MachineRecord& row = machine.row;
+    if (row.image.empty()) return false;
+    const std::string& host = row.offer.host_id.empty() ? row.id.get() : row.offer.host_id;
+    task.image_doubted.insert((told ? "told/" : "silent/") + row.provider.get() + "/" + host);
+    const auto told_by = std::ranges::count_if(task.image_doubted, [](const std::string& key) { return key.starts_with("told/"); });
+    if (told_by >= kToldByHosts) return true;
+    if (task.image_doubted.size() < kSilentHosts) return false;
+    const bool came_up = w_.image_starts.contains(row.image) || std::ranges::any_of(w_.learned->starts, [&](const auto& entry) {
+        return entry.first.starts_with(text(StartPhase::image)) && entry.first.ends_with("/" + row.image);
+    });
+    const auto boots = w_.learned->starts.find(start_key(StartPhase::boot, row.provider.get(), row.image));
+    const bool others_do = boots != w_.learned->starts.end() &&
+                           std::ranges::any_of(boots->second.times, [&](Millis took) { return took < w_.settings.start; });
+    return !came_up && others_do;
 }
 
 void Step::create_worked(LiveMachine& machine) {

@@ -24,9 +24,9 @@ bool works(MachineState state) {
     return state == MachineState::ready || state == MachineState::busy || state == MachineState::draining;
 }
 
-RunPlace place_of(const Offer& offer, const GpuNames* gpus) {
+RunPlace place_of(const Offer& offer, const JobSpec& spec, const GpuNames* gpus) {
     const GpuCard* card = gpus ? gpus->card(offer.gpu.canonical) : nullptr;
-    return place_of(offer, card_share(offer, card));
+    return place_of(offer, card_share(offer, card), spec.resources.cpu_only);
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ void Step::learn_speed(const LiveTask& task, const LiveMachine& machine, WorkUni
     const LiveJob* job = job_of(task);
     if (!job || !job->spec || !tells(work, busy)) return;
     const std::string family = family_of(*job->spec);
-    const RunPlace place = place_of(machine.row.offer, w_.settings.gpus);
+    const RunPlace place = place_of(machine.row.offer, *job->spec, w_.settings.gpus);
     auto changed = history_to_change();
     auto& places = changed->speeds[{family, unit}];
     auto at = std::ranges::find(places, place, &ThroughputRecord::place);
@@ -49,9 +49,11 @@ void Step::learn_speed(const LiveTask& task, const LiveMachine& machine, WorkUni
 
 void Step::learn_total(const LiveTask& task, WorkUnit unit, std::int64_t total) {
     const LiveJob* job = job_of(task);
-    if (!job || !job->spec || total <= 0 || total > INT64_MAX / 1000) return;
+    if (!job || !job->spec || total < 0 || total > INT64_MAX / 1000) return;
     FamilyRecord record{.family = family_of(*job->spec), .unit = unit, .total = total * 1000, .at = now_};
     const auto known = w_.learned->families.find({record.family, unit});
+    // A family whose counter begins again has no total, whatever the first part of its next job tells.
+    if (known != w_.learned->families.end() && known->second.total == 0 && total > 0) return;
     // Written again now and then, so that what is still used does not look stale.
     if (known != w_.learned->families.end() && known->second.total == record.total && now_ - known->second.at < std::chrono::hours{24}) return;
     auto changed = history_to_change();
@@ -63,19 +65,26 @@ void Step::learn_total(const LiveTask& task, WorkUnit unit, std::int64_t total) 
 void Step::learn_progress(LiveTask& task, const LiveMachine& machine, std::int64_t step, std::int64_t total) {
     constexpr std::int64_t kStepsMost = 1'000'000'000'000;  // beyond, it is no count of steps
     if (step < 0 || step > kStepsMost || total > kStepsMost) return;
-    task.total = total > 0 && step < total ? std::optional(total) : std::nullopt;
+    // A counter of epochs or of an evaluation ends and begins again; a program that goes back to a checkpoint does not go back so far.
+    const bool same_counter = task.look && total > 0 && task.look->total == total;
+    if (same_counter && task.look->last.second * 2 >= total && step * 2 < task.look->last.second && !task.counts_again) {
+        task.counts_again = true;
+        learn_total(task, WorkUnit::step, 0);
+    }
+    task.total = total > 0 && step < total && !task.counts_again ? std::optional(total) : std::nullopt;
     // Over a suspend of ours nobody knows when the steps were made; and a program that counts again from below began again.
     const bool usable = task.look && step >= task.look->last.second && task.look->at >= w_.observations_from;
     if (usable && now_ - task.look->at < kLook) {
         task.look->last = {now_, step};
+        task.look->total = total;
         return;
     }
     if (usable) {
         learn_speed(task, machine, WorkUnit::step, (step - task.look->step) * 1000, now_ - task.look->at);
         // Told by steps that only grew for a whole look: a counter of epochs or of an evaluation begins again before.
-        learn_total(task, WorkUnit::step, total);
+        if (total > 0 && !task.counts_again) learn_total(task, WorkUnit::step, total);
     }
-    task.look = ProgressLook{.at = now_, .step = step, .last = {now_, step}};
+    task.look = ProgressLook{.at = now_, .step = step, .last = {now_, step}, .total = total};
 }
 
 void Step::learn_end(const LiveTask& task, const LiveMachine& machine, bool succeeded) {
@@ -90,6 +99,44 @@ void Step::learn_end(const LiveTask& task, const LiveMachine& machine, bool succ
         learn_speed(task, machine, WorkUnit::run, 1000, now_ - *task.attempt->started_at);
         learn_total(task, WorkUnit::run, 1);
     }
+}
+
+void Step::learn_memory(const LiveTask& task, const LiveMachine& machine, Cause cause) {
+    const LiveJob* job = job_of(task);
+    if (!job || !job->spec || !job->spec->estimate || !task.attempt->started_at) return;
+    // On the user's own machine the cards have other users too.
+    const LiveProvider* of = provider(machine.row.provider);
+    if (!of || of->capabilities.is_local) return;
+    const MemoryEstimate& estimate = *job->spec->estimate;
+    const Offer& offer = machine.row.offer;
+    const GpuCard* card = w_.settings.gpus ? w_.settings.gpus->card(offer.gpu.canonical) : nullptr;
+    const auto reported = offer.gpu.memory ? offer.gpu.memory : card ? std::optional(reported_memory(*card)) : std::nullopt;
+    if (!reported) return;
+    const RunEnd how = cause == Cause::succeeded ? RunEnd::well : cause == Cause::gpu_oom ? RunEnd::ran_out : RunEnd::cut_short;
+    // What ran out wanted more than there is; what was seen of it lies somewhere below.
+    const std::int64_t peak =
+        how == RunEnd::ran_out ? usable_memory(card, *reported).count : without_context(card, *reported, std::min(task.gpu_peak, reported->count));
+    const std::string family = family_of(*job->spec);
+    const std::int64_t asked = formula_bytes(estimate);
+    auto changed = history_to_change();
+    auto& kept = changed->peaks[family];
+    auto at = std::ranges::find_if(kept, [&](const auto& r) { return r.method == estimate.method && r.estimated == asked; });
+    const PeakRecord known = at != kept.end() ? *at : PeakRecord{.family = family, .method = estimate.method, .estimated = asked};
+    PeakRecord record = observed(known, how, peak, now_);
+    if (record == known) return;
+    if (at != kept.end()) {
+        *at = record;
+    } else {
+        if (kept.size() >= kPeaksKept) {
+            const auto oldest = std::ranges::min_element(kept, {}, &PeakRecord::at);
+            const LearnedRecord gone = learned_row(*oldest);
+            out_.rows.push_back(DropLearned{gone.kind, gone.key});
+            kept.erase(oldest);
+        }
+        kept.push_back(record);
+    }
+    out_.rows.push_back(PutLearned{learned_row(record)});
+    w_.learned = std::move(changed);
 }
 
 void Step::learn_life(LiveMachine& machine, bool lost) {
@@ -152,6 +199,8 @@ void Step::forget_learned() {
     for (const auto& [key, record] : w_.learned->families) judge(learned_row(record), now_ - record.at > kStale);
     for (const auto& [key, record] : w_.learned->losses) judge(learned_row(record), now_ - record.at > kStale);
     for (const auto& [key, record] : w_.learned->starts) judge(learned_row(record), now_ - record.at > kStale);
+    for (const auto& [key, questions] : w_.learned->peaks)
+        for (const auto& record : questions) judge(learned_row(record), now_ - record.at > kStale);
     for (auto& [kind, rows] : kept) {
         std::ranges::sort(rows, [](const auto& a, const auto& b) { return std::tie(b.first, a.second) < std::tie(a.first, b.second); });
         for (std::size_t i = kKeptMost; i < rows.size(); ++i) dropped.emplace(kind, rows[i].second);
@@ -165,6 +214,8 @@ void Step::forget_learned() {
     const auto held_goes = [&](const auto& entry) { return goes(entry.second); };
     for (auto& [key, places] : changed->speeds) std::erase_if(places, goes);
     std::erase_if(changed->speeds, [](const auto& entry) { return entry.second.empty(); });
+    for (auto& [key, questions] : changed->peaks) std::erase_if(questions, goes);
+    std::erase_if(changed->peaks, [](const auto& entry) { return entry.second.empty(); });
     std::erase_if(changed->families, held_goes);
     std::erase_if(changed->losses, held_goes);
     std::erase_if(changed->starts, held_goes);

@@ -181,7 +181,7 @@ void Step::back_from_interruption(LiveMachine& machine) {
 void Step::observe_stopped(LiveMachine& machine, const ProviderMachine& seen, Instant began) {
     LiveTask* task = holds_current(machine) ? task_of(machine) : nullptr;
     LiveJob* job = task ? job_of(*task) : nullptr;
-    const std::string detail = "the provider shows it as " + seen.raw_state;
+    const std::string detail = "the provider shows it as " + seen.raw_state + (seen.image_fault.empty() ? "" : ": " + seen.image_fault);
     if (!task || !job) {
         if (seen.presence == Presence::stopped && machine.row.offer.spot && may_hold_work(machine)) {
             // Taken back once more, or its agent was faster than its end: its work is waited for as before.
@@ -225,10 +225,17 @@ void Step::observe_stopped(LiveMachine& machine, const ProviderMachine& seen, In
     // On-demand and not by our order: host stop, crash, or no money. The balance tells the last apart.
     const bool no_money = account == Account::empty;
     const bool boot_failed = !started && !machine.row.ready_at;
-    if (!no_money && boot_failed) create_failed(machine, detail);
-    cool(machine.row.offer, "stopped_by_itself", !no_money);
+    const bool of_image = boot_failed && !seen.image_fault.empty();
+    if (!no_money && boot_failed && image_at_fault(machine, *task, of_image)) {
+        end_attempt(*task, Cause::user_error, detail);
+        recover(*job, *task, Cause::user_error, "the image " + machine.row.image + " does not come up: " + detail);
+        destroy(machine, "image_does_not_start", detail);
+        return;
+    }
+    if (!no_money && boot_failed && !of_image) create_failed(machine, detail);
+    cool(machine.row.offer, "stopped_by_itself", !no_money && !of_image);
     lost(machine, *task, *job,
-         {.cause = started ? Cause::host_fault : Cause::start_timeout, .detail = detail, .boot_failed = boot_failed}, account);
+         {.cause = started ? Cause::host_fault : Cause::start_timeout, .detail = detail, .boot_failed = boot_failed && !of_image}, account);
     destroy(machine, no_money ? "no_money" : "stopped_by_itself", detail);
 }
 

@@ -85,6 +85,7 @@ Orchestrator::Orchestrator(CoreSettings settings, std::vector<ProviderInfo> prov
     auto learned = std::make_shared<RunHistory>();
     for (const LearnedRecord& row : live.learned) (void)take_learned(*learned, row);  // what cannot be read was never learned
     w.learned = std::move(learned);
+    for (auto& [id, job] : w.jobs) job.spec = with_peaks(std::move(job.spec), *w.learned);
     for (const ReservationRecord& row : live.reservations)
         if (const auto machine = w.machines.find(row.machine); machine != w.machines.end()) machine->second.reservation = row;
     for (const AlertRecord& row : live.alerts) w.open_alerts[row.dedupe] = row;
@@ -118,7 +119,17 @@ RowRequest Orchestrator::wants(const Event& event) const {
 Effects Orchestrator::apply(const Event& event, const StoredRows& rows, Instant now) {
     Step step(*world_, now);
     step.settle_after_start();
-    std::visit([&](const auto& e) { step.on(e, rows); }, event);
+    const QueuePage* page = std::get_if<QueuePage>(&event);
+    const bool estimated = page && !world_->learned->peaks.empty() &&
+                           std::ranges::any_of(page->items, [](const auto& item) { return item.spec && item.spec->estimate; });
+    if (estimated) {
+        // What runs of its family took outranks the formula by which a stored spec was read.
+        QueuePage by_runs = *page;
+        for (auto& item : by_runs.items) item.spec = with_peaks(std::move(item.spec), *world_->learned);
+        step.on(by_runs, rows);
+    } else {
+        std::visit([&](const auto& e) { step.on(e, rows); }, event);
+    }
     return step.take();
 }
 

@@ -44,8 +44,12 @@ void Step::end_attempt(LiveTask& task, Cause cause, std::string_view detail) {
     attempt.detail = detail;
     attempt.ended_at = now_;
     if (attempt.started_at) task.row.ran += std::max(Millis{0}, now_ - *attempt.started_at);
-    if (const LiveMachine* machine = machine_of(task)) learn_end(task, *machine, cause == Cause::succeeded);
+    if (const LiveMachine* machine = machine_of(task)) {
+        learn_end(task, *machine, cause == Cause::succeeded);
+        learn_memory(task, *machine, cause);
+    }
     task.look.reset();
+    task.gpu_peak = 0;
     task.restore_from.reset();
     move(task, AttemptState::ended, text(cause));
     if (LiveJob* job = job_of(task)) {
@@ -95,6 +99,11 @@ void Step::recover(LiveJob& job, LiveTask& task, Cause cause, std::string_view d
         finish(job, task, TaskState::failed, JobState::failed, text(cause), detail);
         return;
     }
+    if (cause == Cause::gpu_oom && job.spec->retry.gpu_oom_bigger && !task.row.vram_above) {
+        finish(job, task, TaskState::failed, JobState::failed, text(cause),
+               "how much memory it had is not known, so no card is known to be bigger; " + std::string(detail));
+        return;
+    }
     if (!counted) {
         move(task, TaskState::waiting, text(cause));
         move(job, JobState::recovering, text(cause), detail);
@@ -108,16 +117,26 @@ void Step::recover(LiveJob& job, LiveTask& task, Cause cause, std::string_view d
         return;
     }
     if (counts_as_loss(cause)) task.row.retries.without_progress += 1;
+    std::string why = count;
     if (task.row.retries.without_progress > w_.settings.losses_without_progress) {
-        finish(job, task, TaskState::failed, JobState::failed, "recovery_limit",
-               std::to_string(task.row.retries.without_progress) + " losses in a row without a new checkpoint; the last: " + count);
-        return;
+        RetryCounts& used = task.row.retries;
+        why = "no progress, " + std::to_string(used.no_progress + 1) + " of " + std::to_string(job.spec->retry.no_progress + 1) + ": " +
+              std::to_string(used.without_progress) + " losses in a row without a new checkpoint; the last: " + count;
+        // More of the same would only cost more. What may still help is to leave spot, where that is left to us.
+        const bool elsewhere = job.spec->resources.spot == SpotChoice::automatic && used.no_progress < job.spec->retry.no_progress;
+        used.no_progress += 1;
+        if (!elsewhere) {
+            finish(job, task, TaskState::failed, JobState::failed, text(Cause::no_progress), why);
+            return;
+        }
+        used.without_progress = 0;
+        why += "; on demand from here on";
     }
     // A market that takes a machine back is no reason to wait; everything else may be the same trouble again.
     if (cause == Cause::spot_lost) task.row.not_before.reset();
     else task.row.not_before = now_ + backoff(*allowed.used);
     move(task, TaskState::waiting, text(cause));
-    move(job, JobState::recovering, text(cause), count);
+    move(job, JobState::recovering, text(cause), why);
 }
 
 void Step::finish(LiveJob& job, LiveTask& task, TaskState task_state, JobState job_state, std::string_view reason,

@@ -122,6 +122,10 @@ class Step {
     /// The create or the start of this machine came to nothing, and nobody was asked to.
     void create_failed(LiveMachine& machine, std::string_view detail);
     void create_worked(LiveMachine& machine);
+    /// A machine of the task did not come up. True once that is its image's doing, so that another machine would be no use: where the
+    /// provider says so (`told`) of two hosts, or where three in a row came to nothing, while other images do come up there and this
+    /// one never did.
+    bool image_at_fault(const LiveMachine& machine, LiveTask& task, bool told);
     // learning.cpp
     [[nodiscard]] std::shared_ptr<RunHistory> history_to_change() const;
     void learn_speed(const LiveTask& task, const LiveMachine& machine, WorkUnit unit, std::int64_t work, Millis busy);
@@ -136,6 +140,8 @@ class Step {
     void learn_start(StartPhase phase, const LiveMachine& machine, Millis took);
     /// The command of the task's attempt was started.
     void learn_started(LiveTask& task, const LiveMachine& machine);
+    /// How much GPU memory the attempt took, at its end.
+    void learn_memory(const LiveTask& task, const LiveMachine& machine, Cause cause);
     void forget_learned();
     // bids.cpp
     void consider_bid(LiveMachine& machine, const ProviderMachine& seen);

@@ -131,16 +131,22 @@ bool Step::not_started_in_time(LiveMachine& machine, LiveTask* task, LiveJob* jo
         detail = "the command did not start within " + duration_text(w_.settings.start);
     if (detail.empty() || may_hold_work(machine)) return false;
     if (booting && !machine.first_hello && !machine.tunnel_trouble.empty()) detail += "; " + machine.tunnel_trouble;
-    if (booting) {
+    // The provider has shown it, and nobody spoke there: a container without its image says nothing either.
+    const bool of_image = booting && !machine.first_hello && row.read_alive && task && job && image_at_fault(machine, *task, false);
+    if (of_image)
+        detail = "the image " + row.image + " has never come up, on " + std::to_string(task->image_doubted.size()) +
+                 " machines: is it there, public or with image_auth, and for " + row.offer.arch + "? The last: " + detail;
+    if (booting && !of_image) {
         mark_host(machine, HostEvent::boot_failure, detail);
         create_failed(machine, detail);
         learn_start(StartPhase::boot, machine, w_.settings.start);  // at least that long
     }
-    cool(row.offer, "start_timeout", true);
-    destroy(machine, "start_timeout", detail);
+    const Cause cause = of_image ? Cause::user_error : Cause::start_timeout;
+    if (!of_image) cool(row.offer, "start_timeout", true);
+    destroy(machine, of_image ? "image_does_not_start" : "start_timeout", detail);
     if (task && job) {
-        end_attempt(*task, Cause::start_timeout, detail);
-        recover(*job, *task, Cause::start_timeout, detail);
+        end_attempt(*task, cause, detail);
+        recover(*job, *task, cause, detail);
     }
     return true;
 }

@@ -30,6 +30,7 @@ struct ProgressLook {
     Instant at;
     std::int64_t step{0};
     std::pair<Instant, std::int64_t> last;
+    std::int64_t total{0};  // as told with that; 0 = none was
 };
 
 struct LiveTask {
@@ -44,6 +45,9 @@ struct LiveTask {
     std::string stop_reason;                   // "cancelled", "held", "duration"
     std::optional<ProgressLook> look;          // of this attempt
     std::optional<std::int64_t> total;         // steps, as its program last told
+    bool counts_again{false};                  // its program's steps begin again within a run: its total is of a part
+    std::int64_t gpu_peak{0};                  // bytes of one GPU, the most that this attempt's agent has told; 0 = nothing
+    std::set<std::string> image_doubted;       // hosts on which nothing but its image explains that it did not come up
     std::optional<Instant> restore_from;       // this attempt restores its checkpoint since
     Bytes checkpoint_size;                     // of the newest generation; 0 = not known
     SpotHistory market;                        // for a job with a deadline: what spot it could have had since when

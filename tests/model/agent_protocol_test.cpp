@@ -149,11 +149,13 @@ TEST_CASE("a hello carries the machine report") {
 
 TEST_CASE("the agent's other messages survive the trip") {
     Heartbeat sample;
-    sample.gpus = {{.util_percent = 97}};
+    sample.gpus = {{.util_percent = 97, .memory_peak = 21'000LL << 20}};
     sample.net_rx = 5;
     const auto beat = received(sample);
     REQUIRE(beat.gpus.size() == 1);
     CHECK(beat.gpus[0].util_percent == 97);
+    CHECK(beat.gpus[0].memory_used == -1);
+    CHECK(beat.gpus[0].memory_peak == 21'000LL << 20);
     CHECK(beat.gpus[0].temperature_c == -1);
     CHECK(received(Preparing{.attempt = "a", .phase = "code", .detail = "10 MB"}).phase == "code");
     CHECK(received(Started{.attempt = "a", .pid = 4, .restored_generation = 2}).restored_generation == 2);

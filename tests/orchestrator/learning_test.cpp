@@ -93,6 +93,19 @@ TEST_CASE_FIXTURE(Learning, "steps that went back, and those over a clock jump, 
         }
         CHECK(learned("family").empty());
     }
+    SUBCASE("a counter of epochs, each longer than a look: what it calls a total is a part") {
+        trains(a, 25, 0, 10, 250);
+        CHECK(learned("family").size() == 1);
+        trains(a, 25, 0, 10, 250);
+        CHECK(learned("family").size() == 1);
+        CHECK(json::parse(learned("family")[0].value).at("total") == 0);
+        exits(a.machine, a.attempt, 0);
+        const Running next = run_one(on("cloud", SpotChoice::never), "i2");
+        CHECK_FALSE(chosen(next.job).at("finish").at("known").get<bool>());
+        trains(next, 15, 0, 10, 250);  // its first epoch looks like a whole job again
+        CHECK(json::parse(learned("family")[0].value).at("total") == 0);
+        return;
+    }
     SUBCASE("a suspend of ours") {
         trains(a, 9, 0, 10, 1000);
         now += std::chrono::hours{3};
@@ -118,6 +131,67 @@ TEST_CASE_FIXTURE(Learning, "a job without progress is counted in whole runs, wh
     CHECK(learned("family").size() == 1);
     pass(std::chrono::minutes{6});  // the first machine, kept warm, has it or is gone
     CHECK(job(next).attempts == 1);
+}
+
+TEST_CASE("what a run took of its GPU corrects the estimate of the next one of its family, over a restart too") {
+    constexpr auto kGiBd = static_cast<double>(kGiB);
+    const auto with_estimate = [](double peak) {
+        JobSpec s = Learning::on("cloud", SpotChoice::never);
+        s.estimate = MemoryEstimate{.model = "m/x", .method = "lora", .peak_gib = peak, .margin = 1.15, .margin_reason = "formula",
+                                    .demand = Bytes{static_cast<std::int64_t>(peak * 1.15 * kGiBd)}, .text = "by formula",
+                                    .parts_gib = {{"weights", peak}}, .notes = {}};
+        s.resources.vram = VramDemand{.class_gb = {}, .exact = s.estimate->demand};
+        return s;
+    };
+    struct Row {
+        const char* what;
+        int code;
+        bool gpu_oom;
+        std::int64_t used, peak;  // MiB
+        double took;              // GiB that the next one is reckoned to take; 0 = as the formula has it
+    };
+    const Row table[] = {{"a peak between the looks", 0, false, 9'000, 12'288, 12 - 0.35},
+                         {"an agent that tells no peak", 0, false, 12'288, -1, 12 - 0.35},
+                         {"nothing told", 0, false, -1, -1, 0},
+                         {"the program failed", 1, false, 12'288, 12'288, 0},
+                         // More than the card can give: a tenth above it.
+                         {"out of memory", 1, true, 20'000, 20'000, (24564 / 1024.0 * 0.985 - 0.35) * 1.1}};
+    for (const auto& row : table) {
+        CAPTURE(std::string(row.what));
+        Learning b;
+        b.offers["cloud"].push_back(CoreBench::offer("cloud", "big", 900'000));
+        b.offers["cloud"].back().gpu = {"L40S", "L40S", Bytes{46068 * kMiB}};
+        b.pass(Seconds{30});
+        const CoreBench::Running a = b.run_one(with_estimate(16), "i1");
+        b.pass(Seconds{30});
+        ap::Heartbeat m;
+        m.attempt = a.attempt;
+        m.gpus = {ap::GpuSample{.memory_used = row.used, .memory_peak = row.peak}};
+        for (auto* figure : {&m.gpus[0].memory_used, &m.gpus[0].memory_peak})
+            if (*figure > 0) *figure *= kMiB;
+        b.say(a.machine, m, "boot1", 0);
+        ap::Exited over;
+        over.attempt = a.attempt;
+        over.exit_code = row.code;
+        over.gpu_oom = row.gpu_oom;
+        b.say(a.machine, over);
+        CHECK(b.learned("memory").size() == (row.took > 0 ? 1 : 0));
+        b.restart();
+        b.pass(Seconds{1});
+        const JobId next = b.submit(with_estimate(16));
+        b.pass(Seconds{2});
+        const json decision = json::parse((*b.store->reader().decision(next))->json);
+        const json& estimate = decision.at("estimate");
+        if (row.took == 0) {
+            CHECK(estimate.at("peak_gib_per_gpu").get<double>() == doctest::Approx(16));
+            CHECK_FALSE(estimate.contains("formula_gib_per_gpu"));
+            continue;
+        }
+        CHECK(estimate.at("peak_gib_per_gpu").get<double>() == doctest::Approx(row.took).epsilon(0.001));
+        CHECK(estimate.at("formula_gib_per_gpu").get<double>() == doctest::Approx(16));
+        // What is asked of the market is that: a card that is too small now is refused for it.
+        if (row.gpu_oom) CHECK(decision.at("refused").at("vram").get<int>() >= 1);
+    }
 }
 
 TEST_CASE_FIXTURE(Learning, "a loss and the hours before it count against the market and the host; what is given back does not") {

@@ -7,6 +7,8 @@
 
 #include "finish_world.hpp"
 #include "scheduler/choice.hpp"
+#include "scheduler/filters.hpp"
+#include "scheduler/finish_scoring.hpp"
 
 using namespace gf;
 using test::FinishWorld;
@@ -249,10 +251,16 @@ TEST_CASE("a card of unknown speed is taken for the slowest, never for the best"
         odd.gpu = {.canonical = "", .provider_name = "NVIDIA", .memory = {}};
         const Offer fast = priced("vastai", "fast", 400'000), slow = priced("vastai", "slow", 350'000, "RTX-3090");
         CHECK(chosen(spec, w, {odd, fast, slow}) == "fast");
-        odd.gpu_rate = UsdPerHour{100'000};  // cheaper than the slowest at its speed
+        // As cheap as the slowest card of the table would have to be.
+        const auto slowest = test::card_speeds().slowest(WorkKind::training);
+        const double ratio = test::card_speeds().card(slowest, WorkKind::training)->relative /
+                             test::card_speeds().card("RTX-4090", WorkKind::training)->relative;
+        odd.gpu_rate = UsdPerHour{std::llround(400'000 * ratio * 1.3)};
+        CHECK(chosen(spec, w, {odd, fast, slow}) == "fast");
+        odd.gpu_rate = UsdPerHour{std::llround(400'000 * ratio * 0.5)};
         CHECK(chosen(spec, w, {odd, fast, slow}) == "odd");
         const auto decision = choose(spec, {}, std::vector<Offer>{odd, fast, slow}, w.world);
-        CHECK(decision.chosen->finish->speed_from == "not known: as the slowest that is");
+        CHECK(decision.chosen->finish->speed_from == "not known: as a " + slowest + ", the slowest card");
         // Alone it is what there is.
         CHECK(chosen(spec, w, {odd}) == "odd");
     }
@@ -271,7 +279,7 @@ TEST_CASE("the local machine costs nothing or its electricity, and wins a tie") 
     local.gpu_rate = UsdPerHour{300'000};
     CHECK(chosen(spec, w, {local, priced("vastai", "1", 300'000)}) == "1");  // as dear, and faster
     CHECK(line(reckoned(spec, w, local), "start") == Usd{0});
-    // Nothing is left to do: all cost the same, and the local one is taken.
+    // Nobody knows how much is left: what costs nothing is taken.
     w.world.expect.work.step = 10'000;
     w.history->starts.clear();
     local.gpu_rate = UsdPerHour{0};
@@ -290,14 +298,12 @@ TEST_CASE("how much is left is known from the task, else from its family, else i
     CHECK(reckoned(spec, w, o).work_from == "total of an earlier job of this family");
     w.world.expect.work.step = 1'000;
     CHECK(reckoned(spec, w, o).run == hours{3});
-    w.world.expect.work.step = 9'000;  // further than anybody said
-    CHECK(reckoned(spec, w, o).run == Millis{0});
     w.world.expect.work.step = -5;
     CHECK(reckoned(spec, w, o).run == hours{4});
     // Steps are known, a total is not: whole runs, if the family has finished some.
     w.history->families.clear();
     CHECK(!reckoned(spec, w, o).known);
-    ThroughputRecord run{.family = w.family, .unit = WorkUnit::run, .place = {"RTX-4090", 1, 1000}, .at = test::kNow};
+    ThroughputRecord run{.family = w.family, .unit = WorkUnit::run, .place = {.card = "RTX-4090", .gpus = 1}, .at = test::kNow};
     w.history->speeds[{w.family, WorkUnit::run}] = {observed(run, 1'000, hours{6}, test::kNow)};
     CHECK(reckoned(spec, w, o).run == hours{6});
     CHECK(reckoned(spec, w, o).work_from == "whole runs of this family");
@@ -310,6 +316,169 @@ TEST_CASE("how much is left is known from the task, else from its family, else i
     w.world.expect.work.family = w.family;
     w.world.now = test::kNow + 12 * kThroughputHalfLife;
     CHECK(!reckoned(spec, w, o).known);
+}
+
+TEST_CASE("a total that the steps have reached is none, and never says that nothing is left") {
+    struct Row {
+        const char* what;
+        std::optional<std::int64_t> own, family;  // totals
+        std::int64_t step;
+        const char* from;
+        Millis run;  // where it is known
+    };
+    const Row table[] = {
+        {"a longer run under the same family, at its total", {}, 4'000, 4'000, "not known", {}},
+        {"and beyond", {}, 4'000, 9'000, "not known", {}},
+        {"just below", {}, 4'000, 3'999, "total of an earlier job of this family", seconds{4}},
+        {"a counter of epochs, at the end of one", 1'000, {}, 1'000, "not known", {}},
+        {"and its family once told more", 1'000, 4'000, 1'000, "total of an earlier job of this family", hours{3}},
+        {"and its family told the same", 1'000, 1'000, 1'000, "not known", {}},
+        {"its own is the newer one", 6'000, 4'000, 5'000, "total of this task's progress", hours{1}},
+        {"a total of 0 is none", 0, {}, 0, "not known", {}}};
+    const JobSpec spec = test::job();
+    for (const auto& row : table) {
+        CAPTURE(std::string(row.what));
+        FinishWorld w;
+        test::add_speed(*w.history, w.family, "RTX-4090", 1'000);
+        w.world.expect.work.total = row.own;
+        w.world.expect.work.step = row.step;
+        if (row.family)
+            w.history->families[{w.family, WorkUnit::step}] = {.family = w.family, .total = *row.family * 1000, .at = test::kNow};
+        // As dear per hour and half as fast: only where nothing was left would it do as well.
+        const std::vector<Offer> offers{priced("vastai", "slow", 400'000, "RTX-3090"), priced("vastai", "sure", 400'000)};
+        const auto decision = choose(spec, {}, offers, w.world);
+        REQUIRE(decision.chosen.has_value());
+        CHECK(decision.chosen->offer.id == "sure");
+        const FinishCost& cost = *decision.chosen->finish;
+        CHECK(cost.work_from == row.from);
+        CHECK(cost.known == (row.run > Millis{0}));
+        if (cost.known) CHECK(std::abs((cost.run - row.run).count()) <= 500);
+    }
+}
+
+TEST_CASE("a deadline reckons with limits.duration where only an earlier job has told how long it is") {
+    struct Row {
+        const char* what;
+        bool deadline;
+        std::optional<std::int64_t> own;
+        std::optional<Millis> limit;
+        Millis ran;
+        Millis run, on_slow;  // on the card that the family is known from, and on one half as fast
+    };
+    const Row table[] = {{"no deadline", false, {}, hours{12}, {}, hours{4}, hours{8}},
+                         {"no limit", true, {}, {}, {}, hours{4}, hours{8}},
+                         {"the limit is longer", true, {}, hours{12}, {}, hours{12}, hours{24}},
+                         {"less of it is left", true, {}, hours{12}, hours{6}, hours{6}, hours{12}},
+                         {"the limit is shorter", true, {}, hours{3}, {}, hours{4}, hours{8}},
+                         {"used up", true, {}, hours{3}, hours{3}, hours{4}, hours{8}},
+                         {"the task itself has told", true, 6'000, hours{12}, {}, hours{6}, hours{12}}};
+    for (const auto& row : table) {
+        CAPTURE(std::string(row.what));
+        FinishWorld w;
+        test::add_speed(*w.history, w.family, "RTX-4090", 1'000);
+        ThroughputRecord once{.family = w.family, .place = {.card = "RTX-3090", .gpus = 1}, .at = test::kNow};
+        w.history->speeds[{w.family, WorkUnit::step}].push_back(observed(once, 500'000, hours{1}, test::kNow));
+        w.world.expect.work.total = row.own;
+        w.history->families[{w.family, WorkUnit::step}] = {.family = w.family, .total = 4'000'000, .at = test::kNow};
+        JobSpec spec = test::job();
+        spec.limits.duration = row.limit;
+        if (row.deadline) spec.limits.deadline = test::kNow + hours{48};
+        TaskRecord task;
+        task.ran = row.ran;
+        const Offer fast = priced("vastai", "1", 400'000), slow = priced("vastai", "2", 400'000, "RTX-3090");
+        const auto near = [](Millis a, Millis b) { return std::abs((a - b).count()) < b.count() / 10; };
+        CHECK(near(reckoned(spec, w, fast, task).run, row.run));
+        CHECK(near(reckoned(spec, w, slow, task).run, row.on_slow));
+        const FinishEstimator estimator(spec, task, w.world.expect, w.world.now);
+        CHECK(near(*estimator.run(fast, 1), row.run));
+        // The money is of the work that is expected.
+        JobSpec plain = spec;
+        plain.limits.deadline.reset();
+        CHECK(reckoned(spec, w, fast, task).total == reckoned(plain, w, fast, task).total);
+    }
+}
+
+TEST_CASE("where the family's speed is known on no offer that fits, the cards' prior decides") {
+    FinishWorld w;
+    // Seen on a card that is in no table: nothing follows from that for others.
+    test::add_speed(*w.history, w.family, "homemade", 1'000);
+    const JobSpec spec = test::job();
+    const Offer fast = priced("vastai", "fast", 400'000), slow = priced("vastai", "slow", 260'000, "RTX-3090");
+    for (const std::vector<Offer>& offers : {std::vector<Offer>{slow, fast}, {fast, slow}}) {
+        const auto decision = choose(spec, {}, offers, w.world);
+        REQUIRE(decision.chosen.has_value());
+        CHECK(decision.chosen->offer.id == "fast");
+        const FinishCost& cost = *decision.chosen->finish;
+        CHECK(!cost.known);
+        CHECK(cost.lines.empty());
+        CHECK(cost.per_unit.micros == doctest::Approx(400'000 / 1.976).epsilon(0.01));
+        CHECK(cost.work_from == "not known: nothing tells how fast this family goes on any of the offers");
+    }
+    // On one offer it is known: then there are hours, and the others are taken for that slow.
+    Offer own = priced("vastai", "own", 300'000);
+    own.gpu = {.canonical = "homemade", .provider_name = "homemade", .memory = {}};
+    const auto decision = choose(spec, {}, std::vector<Offer>{slow, own, fast}, w.world);
+    CHECK(decision.chosen->finish->known);
+    CHECK(decision.chosen->finish->run == hours{10});
+}
+
+TEST_CASE("a job that uses no GPU is measured by its cores, wherever it runs") {
+    FinishWorld w;
+    JobSpec spec = test::job();
+    spec.resources.cpu_only = true;
+    spec.resources.gpus = 0;
+    const auto machine = [](const char* provider, const char* id, std::optional<double> cpus, std::int64_t micros) {
+        Offer o = test::offer(provider, id);
+        o.gpu = {};
+        o.gpu_count = 0;
+        o.cpus = cpus;
+        o.gpu_rate = UsdPerHour{micros};
+        return o;
+    };
+    const Offer four = machine("vultr", "four", 4, 100'000), sixteen = machine("vultr", "sixteen", 16, 300'000),
+                unknown = machine("vultr", "unknown", {}, 90'000);
+    // A card beside the cores is not used, and says nothing.
+    Offer local = test::offer("local", "this");
+    local.cpus = 8;
+    local.gpu_rate = UsdPerHour{190'000};
+    w.world.expect.work = {};
+    CHECK(chosen(spec, w, {four, sixteen, unknown, local}) == "sixteen");
+    const auto cost = reckoned(spec, w, local);
+    CHECK(cost.speed == 8);
+    CHECK(cost.speed_from == "prior, by the number of cores");
+    CHECK(reckoned(spec, w, unknown).speed == 1);
+    // What was seen on four cores says something of sixteen, and nothing is said by what ran on a card.
+    w.world.expect.work = {.family = w.family, .total = 10'000};
+    test::add_speed(*w.history, w.family, "RTX-4090", 50'000);
+    CHECK(!choose(spec, {}, std::vector<Offer>{four, sixteen, local}, w.world).chosen->finish->known);
+    ThroughputRecord on_four{.family = w.family, .place = place_of(four, 1, true), .at = test::kNow};
+    CHECK(on_four.place == RunPlace{.card = {}, .gpus = 0, .share_thousandths = 1000, .cpus = 4});
+    CHECK(place_of(local, 1, true).cpus == 8);
+    w.history->speeds[{w.family, WorkUnit::step}].push_back(observed(on_four, 1'000'000, hours{1}, test::kNow));
+    CHECK(reckoned(spec, w, four).run == hours{10});
+    CHECK(std::abs((reckoned(spec, w, sixteen).run - minutes{150}).count()) < 10);
+    CHECK(reckoned(spec, w, sixteen).speed_from == "observed n=1 elsewhere, by the number of cores");
+}
+
+TEST_CASE("slices that differ by less than a thousandth of a card are one place, whichever is looked at first") {
+    FinishWorld w;
+    w.world.expect.work = {};
+    JobSpec spec = test::job();
+    spec.resources.vram = VramDemand{.class_gb = 1};
+    const auto slice = [](const char* id, double share) {
+        Offer o = priced("vultr", id, 100'000, "A16");
+        o.gpu_share = share;
+        o.gpu.memory = Bytes{8 * kGiB};
+        return o;
+    };
+    const std::vector<Offer> one{slice("a", 0.4996), slice("b", 0.5004)}, other{one[1], one[0]};
+    CHECK(decision_json(choose(spec, {}, one, w.world)) == decision_json(choose(spec, {}, other, w.world)));
+    for (const auto& offers : {one, other}) {
+        const FinishScoring scoring(w.world.expect, {}, offers, w.world.gpus, w.world.now);
+        const Scoring s = scoring.scoring();
+        const TaskRecord row;
+        CHECK(s.score(s.self, make_fit(spec, row, one[0], w.world)) == s.score(s.self, make_fit(spec, row, one[1], w.world)));
+    }
 }
 
 TEST_CASE("a lease must outlast the expected run") {

@@ -113,7 +113,7 @@ TEST_CASE("no score is under what the least time costs, which the planner's walk
             const Pace pace = s.pace(s.self, fit);
             const auto least = static_cast<__int128>(fit.all_in.micros) * pace.least / 3'600'000;
             REQUIRE(static_cast<__int128>(s.score(s.self, fit)) >= least);
-            CHECK(pace.expected.has_value() == (work.total.has_value() && !offer.gpu.canonical.empty()));
+            CHECK(pace.expected.has_value() == (work.total.value_or(0) > 0));
         }
     }
 }
@@ -157,6 +157,7 @@ TEST_CASE("tasks of one key have one score") {
                          {"kind", [](JobSpec& s, TaskRecord&, TaskWork&) { s.kind = JobKind::batch_inference; }, false},
                          {"image", [](JobSpec& s, TaskRecord&, TaskWork&) { s.image = "b:2"; }, false},
                          {"duration", [](JobSpec& s, TaskRecord&, TaskWork&) { s.limits.duration = hours{1}; }, false},
+                         {"deadline", [](JobSpec& s, TaskRecord&, TaskWork&) { s.limits.deadline = test::kNow; }, false},
                          {"checkpoints", [](JobSpec& s, TaskRecord&, TaskWork&) { s.checkpoint.declared = true; }, false},
                          {"interval",
                           [](JobSpec& s, TaskRecord&, TaskWork&) {

@@ -14,7 +14,7 @@ namespace gf::test {
 
 /// A history in which `family` went at so many steps an hour on `card`, seen six times for an hour.
 inline void add_speed(RunHistory& history, const std::string& family, const char* card, double steps_per_hour, int gpus = 1) {
-    ThroughputRecord record{.family = family, .unit = WorkUnit::step, .place = {card, gpus, 1000}, .at = kNow};
+    ThroughputRecord record{.family = family, .unit = WorkUnit::step, .place = {.card = card, .gpus = gpus}, .at = kNow};
     for (int i = 0; i < 6; ++i)
         record = observed(std::move(record), std::llround(steps_per_hour * 1000), std::chrono::hours{1}, kNow);
     history.speeds[{family, WorkUnit::step}].push_back(std::move(record));

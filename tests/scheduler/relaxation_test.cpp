@@ -211,6 +211,11 @@ TEST_CASE("no change is proposed that would not be enough, or that is not the us
          }},
         {"a paused provider", [](Setting& x) { x.world.paused_providers["vastai"] = "auth"; }},
         {"a price that is none", [](Setting& x) { x.offer.gpu_rate = UsdPerHour{0}; }},
+        {"a machine without GPUs for a job that asks for one",
+         [](Setting& x) {
+             card(x.offer, "", {});
+             x.offer.gpu_count = 0;
+         }},
         {"a quota", [](Setting& x) { x.world.machines = 50; }},
         {"a lease that has ended", [](Setting& x) { x.offer.lease_end = kNow - hours{1}; }},
         {"a card of no name for a demand by memory",

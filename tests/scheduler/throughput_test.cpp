@@ -15,7 +15,7 @@ using std::chrono::minutes;
 namespace {
 
 RunPlace on(const char* card, int gpus = 1, int share = 1000) {
-    return {card, gpus, share};
+    return {.card = card, .gpus = gpus, .share_thousandths = share};
 }
 
 /// `looks` observations of ten minutes each at so many steps an hour.
@@ -160,9 +160,9 @@ TEST_CASE("the order of the records does not matter to the last bit") {
 TEST_CASE("the place is the offer's card, count and share") {
     Offer offer = test::offer();
     offer.gpu_count = 4;
-    CHECK(place_of(offer, 1) == on("RTX-4090", 4));
-    CHECK(place_of(offer, 0.25) == on("RTX-4090", 4, 250));
-    CHECK(place_of(offer, 7) == on("RTX-4090", 4));
-    CHECK(place_of(offer, std::nan("")) == on("RTX-4090", 4, 0));
-    CHECK(place_of(offer, -1) == on("RTX-4090", 4, 0));
+    CHECK(place_of(offer, 1, false) == on("RTX-4090", 4));
+    CHECK(place_of(offer, 0.25, false) == on("RTX-4090", 4, 250));
+    CHECK(place_of(offer, 7, false) == on("RTX-4090", 4));
+    CHECK(place_of(offer, std::nan(""), false) == on("RTX-4090", 4, 0));
+    CHECK(place_of(offer, -1, false) == on("RTX-4090", 4, 0));
 }
