@@ -15,6 +15,7 @@ namespace gf::vastai {
 namespace {
 
 constexpr std::int64_t kMega = 1'000'000;
+constexpr std::size_t kSaidMost = 300;
 
 bool contains_folded(std::string_view text, std::string_view words) {
     const auto same = [](char a, char b) {
@@ -219,13 +220,30 @@ std::optional<ErrorKind> refusal_of(const Answer& a) {
     return std::nullopt;
 }
 
+/// What Docker says of an image that cannot be had, or that holds no program to start: the same on every host. Nothing lists what
+/// Vast shows of it (providers/vastai.md section 6), so that it is a hint, which counts when another host says it too.
+bool blames_image(std::string_view said) {
+    for (const std::string_view words :
+         {"manifest unknown", "no matching manifest", "pull access denied", "repository does not exist", "invalid reference format",
+          "requested access to the resource is denied"})
+        if (contains_folded(said, words)) return true;
+    if (contains_folded(said, "manifest for ") && contains_folded(said, "not found")) return true;
+    if (!contains_folded(said, "OCI runtime create failed")) return false;
+    return contains_folded(said, "executable file not found") || contains_folded(said, "exec format error") ||
+           (contains_folded(said, "exec: ") && contains_folded(said, "no such file or directory"));
+}
+
+/// Where a start that failed sticks.
+bool start_failed(const Instance& i) {
+    return i.actual_status == "created" && (contains_folded(i.status_msg, "OCI runtime create failed") || blames_image(i.status_msg));
+}
+
 Presence presence_of(const Instance& i) {
     const bool ordered_stop =
         i.intended_status == "stopped" && i.cur_state == "stopped" && i.next_state == "stopped";
     const auto actual = i.actual_status.value_or("");
     if (actual == "frozen") return Presence::failed;  // paused with its memory, the GPU is billed on
-    if (actual == "created" && contains_folded(i.status_msg, "OCI runtime create failed"))
-        return Presence::failed;  // broken host
+    if (start_failed(i)) return Presence::failed;
     if (actual == "offline" || actual == "unknown")
         return Presence::unknown;  // the host is silent; it may come back
     // All three say stopped although we never ask for it: the bid was lost, or (right after a create) never
@@ -406,6 +424,7 @@ ProviderMachine machine_of(const Instance& i, const GpuLookup& lookup) {
     m.raw_state = fmt::format("{} (intended {}, contract {})", i.actual_status.value_or("nothing reported"),
                               i.intended_status.empty() ? "?" : i.intended_status,
                               i.cur_state.empty() ? "?" : i.cur_state);
+    if (start_failed(i) && blames_image(i.status_msg)) m.image_fault = i.status_msg.substr(0, kSaidMost);
     m.spot = i.is_bid.value_or(false);
     if (i.num_gpus) m.gpu_count = static_cast<int>(std::clamp<std::int64_t>(*i.num_gpus, 0, 1024));
     if (!i.gpu_name.empty()) {

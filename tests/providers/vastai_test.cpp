@@ -335,6 +335,39 @@ TEST_CASE("Vast.ai: an instance's state, rate and marks") {
     }
 }
 
+TEST_CASE("Vast.ai: an image that cannot be had, or cannot be started, is told apart from a broken host") {
+    const struct {
+        std::string status, said;
+        Presence presence;
+        bool of_image;
+    } rows[] = {
+        {"created", "Error response from daemon: manifest for x/y:1 not found: manifest unknown", Presence::failed, true},
+        {"created", "pull access denied for x/y, repository does not exist or may require 'docker login'", Presence::failed, true},
+        {"created", "no matching manifest for linux/amd64 in the manifest list entries", Presence::failed, true},
+        {"created", "invalid reference format", Presence::failed, true},
+        {"created", R"(OCI runtime create failed: runc create failed: exec: "bash": executable file not found in $PATH: unknown)", Presence::failed, true},
+        {"created", R"(OCI runtime create failed: exec: "/bin/sh": stat /bin/sh: no such file or directory: unknown)", Presence::failed, true},
+        {"created", "OCI runtime create failed: exec /bin/sh: exec format error", Presence::failed, true},
+        // The host's own.
+        {"created", "OCI runtime create failed: nvidia-container-cli: initialization error: driver rpc error: unknown", Presence::failed, false},
+        {"created", "OCI runtime create failed: mount /dev/shm: no such file or directory", Presence::failed, false},
+        {"created", "no space left on device", Presence::booting, false},
+        {"created", "", Presence::booting, false},
+        // Words about the image say nothing while it is tried, and nothing once it runs.
+        {"loading", "manifest unknown", Presence::booting, false},
+        {"running", "success, running x/manifest unknown", Presence::running, false}};
+    for (const auto& row : rows) {
+        CAPTURE(row.said);
+        vastai::Instance instance;
+        instance.id = 5;
+        instance.actual_status = row.status;
+        instance.status_msg = row.said;
+        const auto m = vastai::machine_of(instance, [](auto&&...) { return std::optional<std::string>(); });
+        CHECK(m.presence == row.presence);
+        CHECK(m.image_fault == (row.of_image ? row.said : ""));
+    }
+}
+
 TEST_CASE("Vast.ai: the mark is found in every form of the environment, and a missing label is no error") {
     for (const json& env :
          {json::array({json::array({"A", "1"}), json::array({"GPUFERRY_MACHINE", "gf-x"})}),
