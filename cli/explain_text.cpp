@@ -49,6 +49,22 @@ std::string hours_text(const json& cost, const char* name) {
     return hours < 1 ? fmt::format("{:.0f} min", hours * 60) : fmt::format("{:.1f} h", hours);
 }
 
+std::string unit_of(const json& cost) {
+    const auto unit = text_of(cost, "per_unit_of");
+    return unit.empty() ? "V100" : unit;
+}
+
+/// What an offer is ranked by: "$4.02 to finish", "$0.20 per V100-hour"; empty = its price per hour.
+std::string measure_of(const json& cost) {
+    if (!cost.is_object()) return {};
+    std::string out;
+    if (true_at(cost, "known")) out = dollars_at(cost, "total") + " to finish";
+    else if (!text_of(cost, "per_unit").empty()) out = fmt::format("{} per {}-hour", dollars_at(cost, "per_unit"), shown(unit_of(cost)));
+    if (true_at(cost, "hopeless")) out += " or far more";
+    if (true_at(cost, "cut_off")) out += ", not within limits.duration";
+    return out;
+}
+
 /// What the work on the chosen offer is expected to cost, line by line, and where each figure comes from.
 std::string finish_text(const json& cost) {
     if (!cost.is_object()) return {};
@@ -62,7 +78,8 @@ std::string finish_text(const json& cost) {
                                note.empty() ? "" : fmt::format("  ({})", shown(note)));
         }
     } else if (const auto price = text_of(cost, "per_unit"); !price.empty()) {
-        out += fmt::format("expected   ${} for what a V100 does in an hour; how much work there is, is not known\n", price);
+        out += fmt::format("expected   {} for what a {} does in an hour; how much work is left is not known\n", dollars_at(cost, "per_unit"),
+                           shown(unit_of(cost)));
     }
     const auto& from = member(cost, "from");
     for (const auto* name : {"work", "speed", "losses", "start"})
@@ -161,12 +178,18 @@ std::string explain_text(const json& explanation, const Style& style) {
     }
     if (const auto& ranked = list_at(decision, "ranked"); !ranked.empty()) {
         out += "would do, best first\n";
-        for (std::size_t i = 0; i < ranked.size() && i < kShown; ++i)
-            out += "  " + ranked_line(ranked[i]) + "\n";
+        // What they are ranked by stands first, and under each other.
+        std::size_t widest = 0;
+        for (std::size_t i = 0; i < ranked.size() && i < kShown; ++i) widest = std::max(widest, measure_of(member(ranked[i], "finish")).size());
+        for (std::size_t i = 0; i < ranked.size() && i < kShown; ++i) {
+            const auto measure = measure_of(member(ranked[i], "finish"));
+            out += widest == 0 ? "  " : fmt::format("  {:<{}}  ", measure, widest);
+            out += ranked_line(ranked[i]) + "\n";
+        }
         out += more_line(ranked.size());
     }
     if (const auto& misses = list_at(decision, "near_misses"); !misses.empty()) {
-        out += "refused for one reason only, cheapest first\n";
+        out += "refused for one reason only, best first\n";
         for (std::size_t i = 0; i < misses.size() && i < kShown; ++i) {
             const auto& miss = misses[i];
             out += fmt::format("  {}/h  {}  {}: {}\n", price_of(miss), shown(offer_line(offer_in(miss))),

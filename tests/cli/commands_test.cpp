@@ -333,8 +333,43 @@ TEST_CASE("explain shows the offer, the price lines, the refusals by count and t
           "refused, by reason\n"
           "       5  vram\n"
           "       2  too_dear\n"
-          "refused for one reason only, cheapest first\n"
+          "refused for one reason only, best first\n"
           "  $0.44/h  runpod x, 1x A40, on-demand  too_dear: 0.44 is over 0.40\n");
+}
+
+TEST_CASE("explain shows of each offer that would do what it is ranked by, beside its price per hour") {
+    struct Row {
+        const char* what;
+        const char* first;
+        const char* second;
+        const char* text;
+    };
+    const Row table[] = {
+        {"known work", R"({"known":true,"total":"4.02","lines":[]})", R"({"known":true,"total":"11.50","lines":[],"cut_off":true})",
+         "would do, best first\n"
+         "  $4.02 to finish                               $0.40/h  vastai 1, 1x RTX 4090, on-demand\n"
+         "  $11.50 to finish, not within limits.duration  $0.25/h  vastai 2, 1x RTX 3090, spot\n"},
+        {"work that is not known", R"({"known":false,"per_unit":"0.2024","per_unit_of":"V100"})",
+         R"({"known":false,"per_unit":"0.21","per_unit_of":"V100","hopeless":true})",
+         "would do, best first\n"
+         "  $0.2024 per V100-hour            $0.40/h  vastai 1, 1x RTX 4090, on-demand\n"
+         "  $0.21 per V100-hour or far more  $0.25/h  vastai 2, 1x RTX 3090, spot\n"},
+        {"a job without a GPU", R"({"known":false,"per_unit":"0.01","per_unit_of":"core"})", R"({"known":false,"per_unit":"0.02","per_unit_of":"core"})",
+         "would do, best first\n"
+         "  $0.01 per core-hour  $0.40/h  vastai 1, 1x RTX 4090, on-demand\n"
+         "  $0.02 per core-hour  $0.25/h  vastai 2, 1x RTX 3090, spot\n"},
+        {"prices per hour alone", "null", "null",
+         "would do, best first\n"
+         "  $0.40/h  vastai 1, 1x RTX 4090, on-demand\n"
+         "  $0.25/h  vastai 2, 1x RTX 3090, spot\n"}};
+    for (const auto& row : table) {
+        CAPTURE(std::string(row.what));
+        const auto body = std::string(R"({"ranked":[{"provider":"vastai","offer":"1","gpu":"RTX 4090","gpus":1,"spot":false,"rate":"0.40","lines":[],"finish":)") +
+                          row.first + R"(},{"provider":"vastai","offer":"2","gpu":"RTX 3090","gpus":1,"spot":true,"rate":"0.25","lines":[],"finish":)" +
+                          row.second + "}]}";
+        const ScriptedServer server(always(200, body));
+        CHECK(run_command({"explain", "job_1"}, {.url = server.url()}).out == row.text);
+    }
 }
 
 TEST_CASE("explain shows the money to finish line by line, the line of the spec that refused, and the change that would help") {
