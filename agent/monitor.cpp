@@ -39,8 +39,15 @@ agent_protocol::Heartbeat Monitor::sample() {
     beat.net_tx = std::max<std::int64_t>(0, net.tx - net_at_start_.tx);
     const std::lock_guard lock(mutex_);
     beat.gpus = gpus_;
-    if (boot_time() - gpus_at_ > kStale) std::ranges::fill(beat.gpus, agent_protocol::GpuSample{});
+    // A peak that was seen stays one.
+    if (boot_time() - gpus_at_ > kStale)
+        for (auto& gpu : beat.gpus) gpu = agent_protocol::GpuSample{.memory_peak = gpu.memory_peak};
     return beat;
+}
+
+void Monitor::forget_peaks() {
+    const std::lock_guard lock(mutex_);
+    for (auto& gpu : gpus_) gpu.memory_peak = -1;
 }
 
 void Monitor::follow_gpus() {
@@ -59,7 +66,9 @@ void Monitor::follow_gpus() {
                     const std::lock_guard lock(mutex_);
                     const auto index = static_cast<std::size_t>(sample->index);
                     if (gpus_.size() <= index) gpus_.resize(index + 1);
+                    const auto peak = std::max(gpus_[index].memory_peak, sample->sample.memory_used);
                     gpus_[index] = sample->sample;
+                    gpus_[index].memory_peak = peak;
                     gpus_at_ = boot_time();
                 }
                 line.clear();

@@ -18,6 +18,8 @@ class Monitor {
     ~Monitor();
     /// How often nvidia-smi samples from its next start on; at least 1 s.
     void set_interval(Millis interval) { interval_ms_ = interval.count(); }
+    /// From here on `memory_peak` of the samples counts anew: an attempt begins.
+    void forget_peaks();
     /// GPU, CPU, memory, disk and network; the caller adds the attempt. CPU is the mean since the last call.
     [[nodiscard]] agent_protocol::Heartbeat sample();
 

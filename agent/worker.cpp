@@ -168,6 +168,7 @@ class Worker {
     }
 
     void begin_attempt(const ap::Lease& lease, const std::string& kept, bool started, std::int64_t leased_at) {
+        if (monitor_) monitor_->forget_peaks();
         attempt_ = std::make_unique<Attempt>(
             AttemptHost{.settings = settings_,
                         .workspace = workspace_,

@@ -136,21 +136,6 @@ std::optional<MemoryEstimate> estimate_of_spec(const GpuNames& gpus, std::string
     return parsed ? std::move(parsed->estimate) : std::nullopt;
 }
 
-std::string estimate_json(const MemoryEstimate& e) {
-    Json out;
-    out["text"] = e.text;
-    out["model"] = e.model;
-    out["method"] = e.method;
-    out["peak_gib_per_gpu"] = rounded(e.peak_gib);
-    out["margin"] = e.margin;
-    out["margin_reason"] = e.margin_reason;
-    out["with_margin_gib_per_gpu"] = rounded(e.peak_gib * e.margin);
-    out["vram_bytes"] = e.demand.count;
-    out["parts"] = parts_view(e.parts_gib);
-    out["notes"] = e.notes;
-    return dump(out);
-}
-
 void estimate_memory(Call call) {
     const auto body = read_json(call.request.body);
     if (!body) return call.answer(refused(body.error()));

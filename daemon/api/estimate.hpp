@@ -23,7 +23,4 @@ Result<MemoryEstimate> resolve_estimate(const std::vector<std::pair<std::string,
 [[nodiscard]] std::optional<MemoryEstimate> estimate_of_spec(const GpuNames& gpus, std::string_view spec,
                                                              bool yaml);
 
-/// As plan and explain show it: {"text": "21.5 GiB x 1.15 = 24.8 GiB", "model": …, "parts": {…}, …}.
-[[nodiscard]] std::string estimate_json(const MemoryEstimate& estimate);
-
 }  // namespace gf::api

@@ -102,9 +102,14 @@ void explain_job(Call call) {
     out["attempts"] = job->attempts;
     out["waiting_since"] = waiting_since ? Json(rfc3339(*waiting_since)) : Json(nullptr);
     out["decided_at"] = *decision ? Json(rfc3339((*decision)->at)) : Json(nullptr);
-    if (const auto estimate = estimate_of_spec(*call.context().options.gpus, job->spec, job->spec_is_yaml))
-        out["estimate"] = Json::parse(estimate_json(*estimate));
     auto parsed = *decision ? Json::parse((*decision)->json, nullptr, false) : Json(nullptr);
+    if (parsed.is_object() && parsed.contains("estimate")) {
+        // As it was resolved for that decision, by what was known of its family then.
+        out["estimate"] = parsed["estimate"];
+        parsed.erase("estimate");
+    } else if (const auto estimate = estimate_of_spec(*call.context().options.gpus, job->spec, job->spec_is_yaml)) {
+        out["estimate"] = Json::parse(estimate_json(*estimate));
+    }
     out["decision"] = parsed.is_discarded() ? Json(nullptr) : std::move(parsed);
     answer_json(call, 200, dump(out));
 }

@@ -159,18 +159,12 @@ void plan_job(Call call) {
         world.now = now;
         world.local_allowed = local;
         world.expect.work.family = family_of(spec);
+        JobSpec asked = spec;
+        if (world.expect.history) take_peaks(asked, *world.expect.history);
         TaskRecord task;
         task.created_at = now;
         task.waiting_since = now;
-        auto decision = decision_json(choose(spec, task, view->offers, world));
-        if (spec.estimate) {
-            // In front of the rest: what the job needs is why the cards below were refused.
-            auto shown = Json::parse(decision);
-            Json out{{"estimate", Json::parse(estimate_json(*spec.estimate))}};
-            out.update(shown);
-            decision = dump(out);
-        }
-        return http::json(200, std::move(decision));
+        return http::json(200, decision_json(choose(asked, task, view->offers, world)));
     });
 }
 

@@ -3,13 +3,19 @@
 #include "agent/command.hpp"
 #include "agent/cuda_probe.hpp"
 #include "agent/machine_report.hpp"
+#include "agent/monitor.hpp"
 #include "agent/nvidia_smi.hpp"
 #include "agent/processes.hpp"
 #include "agent/system_figures.hpp"
 #include "agent/user_account.hpp"
+#include "agent_process.hpp"
 #include "model/bytes.hpp"
 
 #include <signal.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <thread>
 
 namespace gf::agent {
 namespace {
@@ -42,6 +48,38 @@ TEST_CASE("a sample that the card does not give is unknown and not zero") {
     CHECK(partial->sample.memory_used == -1);
     CHECK_FALSE(parse_gpu_sample("Unable to determine the device handle").has_value());
     CHECK_FALSE(parse_gpu_sample("-1, 1, 1, 1").has_value());
+}
+
+TEST_CASE("the highest memory of a GPU is kept until an attempt begins") {
+    const agent_test::TemporaryFolder folder;
+    // Goes up and down again, and says one more thing when the file is there.
+    std::ofstream(folder.path() + "/nvidia-smi") << "#!/bin/sh\nprintf '0, 5, 100, 40\\n1, 5, [N/A], 40\\n0, 90, 300, 60\\n0, 7, 200, 50\\n'\n"
+                                                 << "until test -e " << folder.path() << "/more; do sleep 0.05; done\n"
+                                                 << "printf '0, 8, 250, 50\\n'\nexec sleep 60\n";
+    ::chmod((folder.path() + "/nvidia-smi").c_str(), 0755);
+    set_command_environment({{"PATH", folder.path() + ":/usr/bin:/bin"}});
+    {
+        Monitor monitor(folder.path(), true);
+        const auto used = [&](std::int64_t mib) {
+            agent_protocol::Heartbeat beat;
+            for (int i = 0; i < 1200; ++i) {
+                beat = monitor.sample();
+                if (!beat.gpus.empty() && beat.gpus[0].memory_used == mib * kMiB) break;
+                std::this_thread::sleep_for(Millis{50});
+            }
+            REQUIRE(!beat.gpus.empty());
+            REQUIRE(beat.gpus[0].memory_used == mib * kMiB);
+            return beat;
+        };
+        const auto first = used(200);
+        CHECK(first.gpus[0].memory_peak == 300 * kMiB);
+        REQUIRE(first.gpus.size() == 2);
+        CHECK(first.gpus[1].memory_peak == -1);  // the card does not tell
+        monitor.forget_peaks();
+        std::ofstream(folder.path() + "/more") << "x";
+        CHECK(used(250).gpus[0].memory_peak == 250 * kMiB);
+    }
+    set_command_environment({{"PATH", "/usr/bin:/bin"}});
 }
 
 TEST_CASE("figures of /proc and of the cgroup are read") {
