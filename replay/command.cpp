@@ -17,6 +17,11 @@
 namespace gf::replay {
 namespace {
 
+/// Beyond these lies a slip of the pen.
+constexpr std::size_t kStartsMax = 1'000'000;
+constexpr double kSlackMost = 1'000;
+constexpr double kRatioMost = 1'000'000;
+
 struct Asked {
     std::string availability, history, prices, starts{"20"}, on_demand{"3.06"}, spot{"0.98"}, tick,
         checkpoint_every{"0s"}, egress{"0"};
@@ -53,38 +58,62 @@ Result<std::vector<Millis>> spans_of(const std::vector<std::string>& texts, cons
     return spans;
 }
 
+/// What a file said wrong, with its name before it.
+std::unexpected<Error> in_file(const std::string& path, Error error) {
+    error.message = path + ": " + error.message;
+    return fail(std::move(error));
+}
+
 Result<UsdPerHour> rate_of(const std::string& text, const char* option) {
     const auto micros = parse_decimal_micros(text);
     if (!micros)
-        return fail(ErrorKind::invalid, std::string(option) + ": \"" + text + "\" is no number of dollars");
+        return fail(ErrorKind::invalid,
+                    std::string(option) + ": \"" + text + "\" is no number of dollars (0 or more)");
     return UsdPerHour{*micros};
+}
+
+template <class T>
+std::optional<T> number_of(const std::string& text) {
+    T value{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+    return value;
 }
 
 /// A count of starts, spread evenly over the starts from which the longest window fits, or a file with a
 /// column start_tick (as the trace labels its ticks) or start_h (hours from the first tick).
 Result<std::vector<std::size_t>> starts_of(const std::string& text, const Trace& trace, Millis window) {
     std::vector<std::size_t> starts;
-    std::size_t count = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-    if (error == std::errc{} && end == text.data() + text.size()) {
+    if (const auto count = number_of<std::size_t>(text)) {
+        if (*count == 0 || *count > kStartsMax)
+            return fail(ErrorKind::invalid,
+                        "--starts: \"" + text + "\" is not from 1 to " + std::to_string(kStartsMax));
         const auto need = static_cast<std::size_t>((window + trace.tick - Millis{1}) / trace.tick);
         const std::size_t last = trace.length() > need ? trace.length() - need : 0;
-        for (std::size_t n = 0; n < count; ++n) starts.push_back(count == 1 ? 0 : n * last / (count - 1));
+        for (std::size_t n = 0; n < *count; ++n) starts.push_back(*count == 1 ? 0 : n * last / (*count - 1));
         return starts;
     }
     auto file = read_file(text);
     if (!file) return fail(std::move(file).error());
     auto table = parse_csv(*file);
-    if (!table) return fail(std::move(table).error());
+    if (!table) return in_file(text, std::move(table).error());
+    if (table->rows.empty()) return fail(ErrorKind::malformed, text + ": no rows of starts");
     const auto tick = table->column("start_tick");
     const auto hour = table->column("start_h");
     for (const auto& row : table->rows) {
         std::int64_t at = 0;
+        const auto unread = [&](const char* column, const std::string& field) {
+            return fail(ErrorKind::malformed, text + ", line " + std::to_string(row.line) + ": " + column +
+                                                  " \"" + field + "\" is not a number");
+        };
         if (tick < row.fields.size()) {
-            at = std::atoll(row.fields[tick].c_str()) - trace.first_label;
+            const auto label = number_of<std::int64_t>(row.fields[tick]);
+            if (!label) return unread("start_tick", row.fields[tick]);
+            at = *label - trace.first_label;
         } else if (hour < row.fields.size()) {
-            const double ticks = std::strtod(row.fields[hour].c_str(), nullptr) * 3.6e6 /
-                                 static_cast<double>(trace.tick.count());
+            const auto hours = number_of<double>(row.fields[hour]);
+            if (!hours || !(std::abs(*hours) < 1e7)) return unread("start_h", row.fields[hour]);
+            const double ticks = *hours * 3.6e6 / static_cast<double>(trace.tick.count());
             // The text has six decimals; what they cut off must not become a tick.
             at = static_cast<std::int64_t>(std::ceil(ticks - 1e-4));
         } else {
@@ -113,12 +142,40 @@ Result<Trace> trace_of(const Asked& asked) {
     options.on_demand = *on_demand;
     auto text = read_file(asked.history.empty() ? asked.availability : asked.history);
     if (!text) return fail(std::move(text).error());
+    const auto& path = asked.history.empty() ? asked.availability : asked.history;
     auto trace = asked.history.empty() ? read_trace(*text, options) : read_history(*text, options);
-    if (!trace || asked.prices.empty()) return trace;
+    if (!trace) return in_file(path, std::move(trace).error());
+    if (asked.prices.empty()) return trace;
     auto prices = read_file(asked.prices);
     if (!prices) return fail(std::move(prices).error());
-    if (auto read = read_prices(*trace, *prices); !read) return fail(std::move(read).error());
+    if (auto read = read_prices(*trace, *prices); !read)
+        return in_file(asked.prices, std::move(read).error());
     return trace;
+}
+
+/// What no job can be asked for.
+Result<void> check_times(const GridOptions& options) {
+    const auto invalid = [](std::string what) { return fail(ErrorKind::invalid, std::move(what)); };
+    for (const auto work : options.work) {
+        if (work <= Millis{0}) return invalid("--work: a job without work needs no machine");
+        for (const auto deadline : options.deadline) {
+            if (deadline < work)
+                return invalid("--deadline: " + duration_text(deadline) + " is shorter than --work, " +
+                               duration_text(work));
+        }
+    }
+    for (const double slack : options.slack) {
+        if (!(slack >= 1 && slack <= kSlackMost))
+            return invalid("--slack: the deadline over the work is 1 or more, not " + std::to_string(slack));
+    }
+    for (const double ratio : options.ratio) {
+        if (!(ratio > 0 && ratio <= kRatioMost))
+            return invalid("--price-ratio: on-demand over spot is above 0, not " + std::to_string(ratio));
+    }
+    for (const auto& name : options.policies) {
+        if (!is_policy(name)) return invalid("--policy: there is no policy \"" + name + "\"");
+    }
+    return {};
 }
 
 Result<GridOptions> grid_of(const Asked& asked, const Trace& trace) {
@@ -153,6 +210,7 @@ Result<GridOptions> grid_of(const Asked& asked, const Trace& trace) {
     auto rate = rate_of(asked.egress, "--egress");
     if (!rate) return fail(std::move(rate).error());
     if (rate->micros > 0) options.egress.push_back({.from = "*", .to = "*", .per_gb = *rate});
+    if (auto fits = check_times(options); !fits) return fail(std::move(fits).error());
     Millis window{0};
     for (const auto w : options.work) {
         for (const auto d : options.deadline) window = std::max(window, d);
@@ -172,7 +230,9 @@ void declare(CLI::App& app, Asked& asked) {
     input->add_option("--history", asked.history, "CSV: time,key,usd_per_h,up, a row per change");
     input->require_option(1);
     app.add_option("--tick", asked.tick, "time between rows (or at which a history is sampled)")->required();
-    app.add_option("--at-least", asked.at_least, "a count of this many is up")->capture_default_str();
+    app.add_option("--at-least", asked.at_least, "a count of this many is up")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
     app.add_option("--zones", asked.zones, "only these zones")->delimiter(',');
     app.add_flag("--each-zone", asked.each_zone, "every zone is a market by itself");
     app.add_option("--prices", asked.prices,
@@ -192,6 +252,7 @@ void declare(CLI::App& app, Asked& asked) {
                    "work since the last one is lost with a spot machine")
         ->capture_default_str();
     app.add_option("--checkpoint-gb", asked.checkpoint_gb, "what moves with the job to another region")
+        ->check(CLI::Range(0.0, 1e6))
         ->capture_default_str();
     app.add_option("--egress", asked.egress, "$/GB between regions")->capture_default_str();
     app.add_option("--egress-pair", asked.egress_pairs, "FROM:TO=$/GB, before --egress; * is any");

@@ -122,6 +122,10 @@ void compare(Cell& cell, const std::vector<Market>& markets, const GridOptions& 
 
 }  // namespace
 
+bool is_policy(const std::string& name) {
+    return name == "optimum" || make_policy(name) != nullptr;
+}
+
 std::vector<std::vector<Usd>> egress_fees(const Trace& trace, const std::vector<EgressRate>& rates,
                                           double gigabytes) {
     if (rates.empty() || gigabytes <= 0) return {};

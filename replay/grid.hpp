@@ -52,6 +52,8 @@ struct Cell {
     std::vector<PolicyResult> results;  // in the order asked
 };
 
+[[nodiscard]] bool is_policy(const std::string& name);
+
 /// Plays all cells, in the order work, deadline or slack, changeover, ratio (the last varies fastest). An
 /// error for an unknown policy.
 Result<std::vector<Cell>> play_grid(const Trace& trace, const GridOptions& options);

@@ -27,6 +27,10 @@ std::optional<std::int64_t> whole(std::string_view text) {
     return value;
 }
 
+std::string no_price(std::string_view field, const std::string& text) {
+    return std::string(field) + " \"" + text + "\" is no number of dollars (0 or more)";
+}
+
 void fill_prices(Trace& trace, const TraceOptions& options) {
     trace.spot.assign(trace.zones.size(), std::vector<UsdPerHour>(trace.length(), options.spot));
     trace.on_demand.assign(trace.zones.size(), options.on_demand);
@@ -43,7 +47,9 @@ Result<void> read_constants(Trace& trace, const CsvTable& table) {
         const auto at = static_cast<std::size_t>(found - trace.zones.begin());
         const auto low = parse_decimal_micros(row.fields[spot]);
         const auto high = parse_decimal_micros(row.fields[on_demand]);
-        if (!low || !high) return malformed(row.line, "a price is not a decimal number of dollars");
+        if (!low) return malformed(row.line, no_price("spot_usd_per_h", row.fields[spot]));
+        if (!high) return malformed(row.line, no_price("ondemand_usd_per_h", row.fields[on_demand]));
+        if (seen[at]) return malformed(row.line, "a second row for the zone " + row.fields[zone]);
         std::fill(trace.spot[at].begin(), trace.spot[at].end(), UsdPerHour{*low});
         trace.on_demand[at] = UsdPerHour{*high};
         seen[at] = true;
@@ -64,7 +70,8 @@ Result<void> read_changes(Trace& trace, const CsvTable& table) {
         if (found == trace.zones.end()) continue;
         const auto label = whole(row.fields[tick]);
         const auto rate = parse_decimal_micros(row.fields[price]);
-        if (!label || !rate) return malformed(row.line, "not a tick and a price in dollars");
+        if (!label) return malformed(row.line, "tick \"" + row.fields[tick] + "\" is not a whole number");
+        if (!rate) return malformed(row.line, no_price("spot_usd_per_h", row.fields[price]));
         changes[static_cast<std::size_t>(found - trace.zones.begin())][*label] = UsdPerHour{*rate};
     }
     for (std::size_t z = 0; z < changes.size(); ++z) {
@@ -100,6 +107,13 @@ Result<Trace> read_trace(std::string_view csv, const TraceOptions& options) {
             return fail(ErrorKind::invalid, "there is no zone \"" + zone + "\" in the header");
         }
     }
+    for (auto c = columns.begin(); c != columns.end(); ++c) {
+        const auto same = [&](std::size_t other) { return table->columns[other] == table->columns[*c]; };
+        if (table->columns[*c].empty())
+            return fail(ErrorKind::malformed, "a zone without a name in the header");
+        if (std::find_if(columns.begin(), c, same) != c)
+            return fail(ErrorKind::malformed, "the zone \"" + table->columns[*c] + "\" comes twice");
+    }
     trace.first_label = whole(table->rows.front().fields.front()).value_or(0);
     for (const std::size_t c : columns) {
         trace.zones.push_back(table->columns[c]);
@@ -108,7 +122,8 @@ Result<Trace> read_trace(std::string_view csv, const TraceOptions& options) {
         for (const auto& row : table->rows) {
             const auto count = whole(row.fields[c]);
             if (!count || *count < 0)
-                return malformed(row.line, "\"" + row.fields[c] + "\" is neither 0, 1 nor a count");
+                return malformed(row.line, "zone " + table->columns[c] + ": \"" + row.fields[c] +
+                                               "\" is neither 0, 1 nor a count");
             series.push_back(*count >= options.at_least ? 1 : 0);
         }
     }
@@ -148,8 +163,10 @@ Result<Trace> read_history(std::string_view csv, const TraceOptions& options) {
         const auto time = parse_rfc3339(row.fields[columns[0]]);
         const auto rate = parse_decimal_micros(row.fields[columns[2]]);
         const auto up = whole(row.fields[columns[3]]);
-        if (!time || !rate || !up)
-            return malformed(row.line, "not a time, a key, a price in dollars and 0 or 1");
+        const auto field = [&](std::size_t n) { return '"' + row.fields[columns[n]] + '"'; };
+        if (!time) return malformed(row.line, "time " + field(0) + " is not like 2026-01-31T12:00:00Z");
+        if (!rate) return malformed(row.line, no_price("usd_per_h", row.fields[columns[2]]));
+        if (!up || *up < 0) return malformed(row.line, "up " + field(3) + " is neither 0 nor 1");
         first = std::min(first, *time);
         last = std::max(last, *time);
         const auto& key = row.fields[columns[1]];

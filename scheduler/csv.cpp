@@ -49,6 +49,9 @@ std::size_t CsvTable::column(std::string_view name) const {
 
 Result<CsvTable> parse_csv(std::string_view text) {
     CsvTable table;
+    // Spreadsheets begin a file with the mark of UTF-8; it is no part of the first column's name.
+    if (constexpr std::string_view kMark = "\xEF\xBB\xBF"; text.starts_with(kMark))
+        text.remove_prefix(kMark.size());
     std::size_t at = 0;
     int line = 1;
     std::vector<std::string> fields;

@@ -1,4 +1,5 @@
-// Comma-separated tables as shipped in config/: a header line, quoted fields with doubled quotes, LF or CRLF.
+// Comma-separated tables as shipped in config/: a header line, quoted fields with doubled quotes, LF or CRLF,
+// with or without the mark of UTF-8.
 #pragma once
 #include <cstddef>
 #include <string>

@@ -169,7 +169,7 @@ class Outlook {
         const Millis start = std::max(*job.to_deadline, job.work_left);
         const std::int64_t about = std::max(kStepAbout, start.count() / kStepsMost);
         // Rounded up to some length, so that tables made early in a job serve until its end.
-        step_ = spot_step(round_up(about), job.changeover.count());
+        step_ = in_looks(spot_step(round_up(about), job.changeover.count()));
         work_steps_ = grown(job.work_left.count() / step_ + 2);
         slack_ =
             grown(std::max<std::int64_t>((*job.to_deadline - job.work_left).count() / step_, 1) + 1) * step_;
@@ -231,6 +231,12 @@ class Outlook {
         std::int64_t step = kStepAbout;
         while (step < ms) step = step * 5 / 4;
         return step;
+    }
+    /// Where the changeover does not set the step, a whole number of looks: between them nothing is decided.
+    [[nodiscard]] std::int64_t in_looks(std::int64_t step) const {
+        const std::int64_t look = job_.look.count();
+        if (4 * job_.changeover.count() >= 3 * step || look <= 0 || look >= 2 * step) return step;
+        return std::max<std::int64_t>(1, (step + look / 2) / look) * look;
     }
     /// Some more, so that jobs of about one length share a table.
     static int grown(std::int64_t steps) { return static_cast<int>((steps / 16 + 1) * 16); }

@@ -18,6 +18,13 @@ Millis millis(double hours) {
     return Millis{static_cast<std::int64_t>(std::llround(std::min(hours, 1e6) * 3.6e6))};
 }
 
+/// While the work fills less of the time than this, spot that is up is taken at once, where one market is all
+/// there is. The table would often let fresh capacity prove itself first, as slack seems to cost nothing; but
+/// it takes the last day for the rest of the job, and days ahead that is a guess. What was gained by it came
+/// to less than what was lost in markets that turned bad later (bench/RESULTS.md). The figure is where the
+/// published rule for loose deadlines ends (NSDI'24), not a fitted one.
+constexpr double kLoose = 0.7;
+
 /// What the guards allow. Worst cases only; nothing here is estimated.
 struct Guards {
     Millis slack{0};  // without a start
@@ -198,7 +205,15 @@ SpotDecision decide_spot(const SpotJob& job, std::span<const SpotOffer> offers, 
     // would only spend slack.
     const bool spot_known = !history.keys().empty() || std::any_of(view.offers.begin(), view.offers.end(),
                                                                    [](const auto& o) { return o.spot; });
-    if (guards.may_wait && ((spot_known && guards.may_start_later) || choices.empty()))
+    const bool loose =
+        static_cast<double>(job.work_left.count()) < kLoose * static_cast<double>(job.to_deadline->count());
+    // Not where machines are lost before they are worth their start even at the price of on-demand.
+    const bool takes_at_once = loose && room != nullptr && market.rooms.size() == 1 &&
+                               room->earns({.hour_value = 1,
+                                            .done = worth.changeover_h,
+                                            .changeover_h = worth.changeover_h,
+                                            .work_h = work_h}) > 0;
+    if (guards.may_wait && !takes_at_once && ((spot_known && guards.may_start_later) || choices.empty()))
         choices.push_back({outlook.costs.idle, nullptr});
     const Choice* best = nullptr;
     for (const auto& choice : choices) {

@@ -83,7 +83,10 @@ std::size_t SpotTable::sure_column(int startup, int state) const {
 double SpotTable::read(double work, double slack, std::size_t column) const {
     if (work <= 0) return 0;
     if (slack < -1e-9) return kSpotNever;
-    const double w = std::min(work, static_cast<double>(key_.work_steps));
+    // A job that runs nowhere pays a whole start however little is left: the cost does not fall to nothing
+    // with the work. A running one pays for the part of a step that it still needs.
+    const double least = column < kStates ? 1.0 : 0.0;
+    const double w = std::clamp(work, least, static_cast<double>(key_.work_steps));
     const int w1 = static_cast<int>(std::ceil(w - 1e-9));
     const double w_part = std::clamp(static_cast<double>(w1) - w, 0.0, 1.0);  // weight of the row below
     const double s = std::clamp(slack, 0.0, slacks_.back());

@@ -1,15 +1,14 @@
 #include "replay/command.hpp"
 
 #include <doctest/doctest.h>
-
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 using namespace gf;
@@ -31,6 +30,21 @@ Ran run(std::vector<std::string> arguments) {
     const int status = replay::run(static_cast<int>(argv.size()), argv.data(), out, err);
     return {status, out.str(), err.str()};
 }
+
+/// A file that is gone with the test.
+class TestFile {
+ public:
+    explicit TestFile(const std::string& name)
+        : path_(std::filesystem::temp_directory_path() / (std::to_string(::getpid()) + "-" + name)) {}
+    ~TestFile() { std::filesystem::remove(path_); }
+    TestFile(const TestFile&) = delete;
+    TestFile& operator=(const TestFile&) = delete;
+    void write(std::string_view text) const { std::ofstream(path_, std::ios::binary) << text; }
+    [[nodiscard]] std::string path() const { return path_.string(); }
+
+ private:
+    std::filesystem::path path_;
+};
 
 std::string traces(const char* name) {
     return std::string(GF_SOURCE_DIR) + "/bench/traces/" + name;
@@ -129,6 +143,12 @@ TEST_CASE("what cannot be understood is refused in words") {
         {with({"--zones", "mars"}), 2, "mars"},
         {with({"--egress-pair", "a-b"}), 2, "--egress-pair"},
         {with({"--slack", "2"}), 2, "deadline"},
+        {with({"--policy", "gpuferry,magic"}), 2, "--policy: there is no policy \"magic\""},
+        {with({"--starts", "0"}), 2, "--starts"},
+        {with({"--price-ratio", "0"}), 2, "--price-ratio"},
+        {with({"--price-ratio", "-2"}), 2, "--price-ratio"},
+        {with({"--at-least", "0"}), 2, "--at-least"},
+        {with({"--checkpoint-gb", "-1"}), 2, "--checkpoint-gb"},
     };
     for (const auto& row : rows) {
         CAPTURE(row.says);
@@ -138,4 +158,64 @@ TEST_CASE("what cannot be understood is refused in words") {
         CHECK(ran.out == "");
     }
     CHECK(run({"--help"}).status == 0);
+}
+
+TEST_CASE("a bad figure or file is named with its field, before anything is played") {
+    struct Row {
+        const char* availability;
+        std::vector<std::string> arguments;
+        const char* says;
+    };
+    const Row rows[] = {
+        {"tick,a\n0,1\n",
+         {"--work", "48h", "--deadline", "40h"},
+         "--deadline: 1d16h is shorter than --work, 2d"},
+        {"tick,a\n0,1\n", {"--work", "48h,1h", "--deadline", "24h"}, "--deadline"},
+        {"tick,a\n0,1\n", {"--work", "1h", "--slack", "0.9"}, "--slack"},
+        {"tick,a\n0,1\n", {"--work", "1h", "--slack", "nan"}, "--slack"},
+        {"tick,a\n0,1\n", {"--work", "0", "--deadline", "2h"}, "--work"},
+        {"tick,a\n0,1\n", {"--work", "1h", "--deadline", "2h", "--on-demand", "-1"}, "--on-demand"},
+        {"tick,a\n0,1\n", {"--work", "1h", "--deadline", "2h", "--spot", "cheap"}, "--spot"},
+        {"", {"--work", "1h", "--deadline", "2h"}, "the header line is missing"},
+        {"tick,a\n", {"--work", "1h", "--deadline", "2h"}, "no rows"},
+        {"tick,a,b\n0,1,1\n1,1\n",
+         {"--work", "1h", "--deadline", "2h"},
+         "line 3: 2 fields where the header has 3"},
+        {"tick,a,b\n0,1,up\n", {"--work", "1h", "--deadline", "2h"}, "line 2: zone b: \"up\""},
+        {"tick,a,a\n0,1,1\n", {"--work", "1h", "--deadline", "2h"}, "the zone \"a\" comes twice"},
+        {"tick,a\n0,\"1\n", {"--work", "1h", "--deadline", "2h"}, "line 2: a quote is not closed"},
+    };
+    const TestFile file("gpuferry-replay-availability.csv");
+    for (const auto& row : rows) {
+        CAPTURE(row.says);
+        file.write(row.availability);
+        std::vector<std::string> arguments{"--availability", file.path(), "--tick", "10m"};
+        arguments.insert(arguments.end(), row.arguments.begin(), row.arguments.end());
+        const auto ran = run(arguments);
+        CHECK(ran.status != 0);
+        CHECK(ran.err.find(row.says) != std::string::npos);
+        CHECK(ran.out == "");
+    }
+    // The mark of UTF-8, CRLF and quotes are no fault.
+    file.write("\xEF\xBB\xBFtick,\"a\"\r\n0,1\r\n1,\"0\"\r\n");
+    const TestFile prices("gpuferry-replay-prices.csv");
+    const auto priced = [&](const char* text) {
+        prices.write(text);
+        return run({"--availability", file.path(), "--tick", "10m", "--work", "1h", "--deadline", "2h",
+                    "--starts", "1", "--policy", "greedy", "--prices", prices.path()});
+    };
+    CHECK(priced("\xEF\xBB\xBFzone,tick,spot_usd_per_h\r\na,0,1\r\n").status == 0);
+    CHECK(priced("zone,tick,spot_usd_per_h\nb,0,1\n").err.find("no price for the zone a") !=
+          std::string::npos);
+    CHECK(priced("zone,tick,spot_usd_per_h\na,0,-1\n").err.find("line 2: spot_usd_per_h \"-1\"") !=
+          std::string::npos);
+    CHECK(priced("zone,tick,spot_usd_per_h\na,x,1\n").err.find("line 2: tick \"x\"") != std::string::npos);
+    CHECK(priced("zone,spot_usd_per_h,ondemand_usd_per_h\na,1,\n").err.find("ondemand_usd_per_h \"\"") !=
+          std::string::npos);
+    CHECK(priced("zone,tick,spot_usd_per_h\na,0,-1\n").err.find(prices.path()) != std::string::npos);
+    const TestFile starts("gpuferry-replay-starts.csv");
+    starts.write("start_tick\nsoon\n");
+    CHECK(run({"--availability", file.path(), "--tick", "10m", "--work", "1h", "--deadline", "2h", "--starts",
+               starts.path()})
+              .err.find("line 2: start_tick \"soon\"") != std::string::npos);
 }
