@@ -1,5 +1,6 @@
 // How long one pass of the planner takes: every waiting task against every offer, nothing bounded, on one
-// core. Beside it what this machine needs to read the same offers once and to sort as many numbers, and what
+// core. Growth is judged by the count of looks per n log2 n, which no other program can disturb. Beside it
+// what this machine needs to read the same offers once and to sort as many numbers, and what
 // the same work costs task by task (`choose`).
 //
 //   bench_plan [TASKS OFFERS]...      default: 10000 20000, then 20000 20000 up to 100000 50000
@@ -253,9 +254,10 @@ Plan show(const char* what, const Case& c) {
     const double n = static_cast<double>(c.tasks.size() + c.offers.size());
     fmt::print(
         "{:<34} {:>7} x {:>6}  {:>7.1f} ms (least {:.1f})  {:>5.2f} ns per n log2 n   {:>6} shapes  "
-        "{:>6} placed  {:>9} fits looked at, {:.3f} % of all\n",
+        "{:>6} placed  {:>9} fits looked at, {:.3f} per n log2 n, {:.3f} % of all\n",
         what, c.tasks.size(), c.offers.size(), t.median, t.least, t.median * 1e6 / (n * std::log2(n)),
         last.shapes, last.placements.size(), last.evaluations,
+        static_cast<double>(last.evaluations) / (n * std::log2(n)),
         100.0 * static_cast<double>(last.evaluations) / static_cast<double>(c.tasks.size()) /
             static_cast<double>(c.offers.size()));
     std::fflush(stdout);
