@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "model/spelling.hpp"
 
@@ -406,6 +407,13 @@ Result<void> read_kind(std::string_view field, std::string_view text, Reading& i
     return {};
 }
 
+Result<void> read_params(std::string_view field, std::string_view text, std::optional<double>& into) {
+    const auto v = decimal(field, text, 0.0001, 100'000, "billions of parameters, from 0.0001 to 100000");
+    if (!v) return fail(v.error());
+    into = *v * 1e9;
+    return {};
+}
+
 Result<void> ignore(std::string_view, std::string_view, Reading&) {
     return {};
 }
@@ -427,20 +435,12 @@ constexpr auto kKeys = std::to_array<Key>({
          return {};
      }},
     {"params_b",
-     [](std::string_view field, std::string_view text, Reading& into) -> Result<void> {
-         const auto v =
-             decimal(field, text, 0.0001, 100'000, "billions of parameters, from 0.0001 to 100000");
-         if (!v) return fail(v.error());
-         into.request.params = *v * 1e9;
-         return {};
+     [](std::string_view field, std::string_view text, Reading& into) {
+         return read_params(field, text, into.request.params);
      }},
     {"active_params_b",
-     [](std::string_view field, std::string_view text, Reading& into) -> Result<void> {
-         const auto v =
-             decimal(field, text, 0.0001, 100'000, "billions of parameters, from 0.0001 to 100000");
-         if (!v) return fail(v.error());
-         into.request.active_params = *v * 1e9;
-         return {};
+     [](std::string_view field, std::string_view text, Reading& into) {
+         return read_params(field, text, into.request.active_params);
      }},
     {"task", read_task},
     {"method", read_task},
@@ -491,12 +491,8 @@ constexpr auto kKeys = std::to_array<Key>({
     {"shared_intermediate", read_shape<&ModelShape::shared_intermediate, 0, 10'000'000>},
     {"kind", read_kind},
     {"counted_b",
-     [](std::string_view field, std::string_view text, Reading& into) -> Result<void> {
-         const auto v =
-             decimal(field, text, 0.0001, 100'000, "billions of parameters, from 0.0001 to 100000");
-         if (!v) return fail(v.error());
-         into.counted = *v * 1e9;
-         return {};
+     [](std::string_view field, std::string_view text, Reading& into) {
+         return read_params(field, text, into.counted);
      }},
     {"native_dtype",
      [](std::string_view, std::string_view text, Reading& into) -> Result<void> {
@@ -590,7 +586,8 @@ constexpr auto kSynonyms =
 /// That no other field says something else of the same thing; a note where a later one replaces this one.
 Result<void> check_same(const std::vector<EstimateField>& fields, const std::string& name,
                         const std::string& text, Reading& into) {
-    if (name == "not_counted" || name == "assumed" || name == "counted_b" || name == "native_dtype")
+    const auto known = std::ranges::find(kKeys, std::string_view(name), &Key::name);
+    if (known == kKeys.end() || known->read == ignore || name == "not_counted" || name == "assumed")
         return {};
     std::string_view other;
     for (const auto& [a, b] : kSynonyms) other = name == a ? b : name == b ? a : other;
@@ -600,13 +597,17 @@ Result<void> check_same(const std::vector<EstimateField>& fields, const std::str
             after = true;
             continue;
         }
+        if (key != other && !(after && key == name)) continue;
         if (blank(value) || folded(value) == folded(text)) continue;
         if (key == other)
             return refused(name, "says \"" + text.substr(0, 80) + "\" and " + key + " \"" +
                                      value.substr(0, 80) + "\": both mean the same, give one");
-        if (after && key == name)
-            into.request.notes.push_back(name + " is given twice: " + value.substr(0, 80) +
-                                         " is taken, not " + text.substr(0, 80));
+        into.request.notes.push_back(name + " is given twice: " + value.substr(0, 80) + " is taken, not " +
+                                     text.substr(0, 80));
+        // What was counted with the other value no longer holds.
+        if (std::exchange(into.counted, std::nullopt))
+            into.shape.not_counted += std::string(into.shape.not_counted.empty() ? "" : "; ") +
+                                      "what the config has beside its plain counts, one of which is replaced";
     }
     return {};
 }

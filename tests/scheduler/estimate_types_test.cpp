@@ -111,6 +111,13 @@ TEST_CASE("what is not counted is named, and widens the margin") {
     CHECK(part(estimate(with(kShape, "counted_b", "7.0")), "weights") == doctest::Approx(7e9 * 2 / kGi));
     CHECK(part(estimate(with(with(kShape, "counted_b", "7.0"), "params_b", "6.9")), "weights") ==
           doctest::Approx(6.9e9 * 2 / kGi));
+    // A count beside the config takes the place of its own, and what was counted with that does not hold.
+    auto replaced = with(kShape, "counted_b", "7.0");
+    replaced.emplace_back("layers", "16");
+    const auto half = estimate(replaced);
+    CHECK(part(half, "weights") < 0.6 * part(whole, "weights"));
+    CHECK(half.margin == doctest::Approx(1.30));
+    CHECK(says(half, "layers is given twice: 16 is taken, not 32"));
     // A cache of a quarter of the layers.
     CHECK(part(estimate(with(kShape, "attention_layers", "8")), "kv_cache") ==
           doctest::Approx(part(whole, "kv_cache") / 4));
