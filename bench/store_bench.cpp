@@ -127,13 +127,12 @@ void reads(const std::string& path, int jobs) {
     show("page of 100 jobs", rate([&] { (void)must(r.jobs({.cursor = middle.id.get(), .limit = 100})); }));
     show("page by state", rate([&] { (void)must(r.jobs({.state = JobState::queued, .limit = 100})); }));
     show("page, nothing found", rate([&] { (void)must(r.jobs({.state = JobState::held, .project = "none"})); }));
-    const auto page = must(r.queue({}, 64, submissions.now()));
     show("next 64 of the queue", rate([&] { (void)must(r.queue({}, 64, submissions.now())); }));
-    QueueCursor deep{.priority = 50, .task_id = page.front().task.id.get()};
+    QueueCursor deep;
     for (int i = 0; i < std::min(jobs / 2000, 200); ++i) {
-        const auto next = must(r.queue(deep, 1000, submissions.now()));
-        if (next.empty()) break;
-        deep = {.priority = next.back().task.priority, .task_id = next.back().task.id.get()};
+        auto page = must(r.queue(deep, 1000, submissions.now()));
+        if (!page.next) break;
+        deep = std::move(*page.next);
     }
     show("64 of the queue, deep", rate([&] { (void)must(r.queue(deep, 64, submissions.now())); }));
 }

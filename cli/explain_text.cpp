@@ -162,9 +162,15 @@ std::string explain_text(const json& explanation, const Style& style) {
     out += estimate_text(member(explanation, "estimate"));
     if (const auto& chosen = member(decision, "chosen"); chosen.is_object())
         out += fmt::format("chosen     {}\n", style.paint(Colour::good, ranked_line(chosen))) + finish_text(member(chosen, "finish"));
-    const auto since = text_of(explanation, "waiting_since");
-    if (const auto wait = text_of(decision, "wait_reason"); !wait.empty())
-        out += fmt::format("waiting    {}{}\n", style.paint(Colour::warn, shown(wait)), since.empty() ? "" : ", since " + shown(since));
+    auto since = text_of(decision, "wait_since");
+    if (since.empty()) since = text_of(explanation, "waiting_since");
+    if (const auto wait = text_of(decision, "wait_reason"); !wait.empty()) {
+        const auto detail = text_of(decision, "wait_detail");
+        out += fmt::format("waiting    {}{}{}\n", style.paint(Colour::warn, shown(wait)), detail.empty() ? "" : " (" + shown(detail) + ")",
+                           since.empty() ? "" : ", since " + shown(since));
+    }
+    if (const auto why = text_of(decision, "passed_over"); !why.empty())
+        out += fmt::format("not first  {}\n", shown(why));
     if (const auto considered = text_of(decision, "considered"); !considered.empty())
         out += fmt::format("considered {} offers\n", considered);
     if (const auto counts = refusals(member(decision, "refused")); !counts.empty()) {

@@ -107,6 +107,15 @@ GF_ENUM_NAMES(CudaProbePolicy, {{E::required, "required"}, {E::if_present, "if_p
 enum class ReachPolicy : std::uint8_t { automatic, direct, ssh };
 GF_ENUM_NAMES(ReachPolicy, {{E::automatic, "auto"}, {E::direct, "direct"}, {E::ssh, "ssh"}});
 
+/// Limits on what is rented at one provider at one time; absent = no limit.
+struct ProviderQuotaSettings {
+    std::optional<int> machines_max;
+    std::optional<UsdPerHour> rate_max;
+    friend bool operator==(const ProviderQuotaSettings&, const ProviderQuotaSettings&) = default;
+};
+
+inline constexpr int kProjectWeightMax = 1000;
+
 struct Settings {
     ListenAddress listen{"127.0.0.1", 8470};
     ListenAddress agent_listen{"0.0.0.0", 8471};
@@ -125,6 +134,8 @@ struct Settings {
     std::string install_id{"auto"};      // "auto" = made at the first start; else 8 of [a-z0-9]
     std::optional<int> machines_max;     // quotas.machines; absent = no limit
     std::optional<UsdPerHour> rate_max;  // quotas.usd_per_hour; absent = no limit
+    std::map<std::string, ProviderQuotaSettings> provider_quotas;  // quotas.providers
+    std::map<std::string, int> project_weights;  // projects.NAME.weight, 1 to kProjectWeightMax; others have 1
     CudaProbePolicy cuda_probe{CudaProbePolicy::required};
     std::string gpu_table;    // file in place of the shipped config/gpus.csv; empty = shipped
     std::string gpu_aliases;  // file in place of the shipped config/aliases.csv

@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::size_t kSettingsBytesMax = 1 << 20;
 constexpr std::size_t kAllowedHostsMax = 64;
+constexpr std::size_t kProjectsMax = 1000;
+constexpr std::size_t kProjectNameMax = 100;  // as in a spec
 constexpr Millis kShortest{10};
 constexpr Millis kLongest = std::chrono::hours{30 * 24};
 constexpr Millis kHistoryShortest = std::chrono::hours{24};
@@ -264,22 +266,52 @@ constexpr auto kHistory = std::to_array<SettingField>({
          if (const auto v = w.duration(n, Millis{0}, kHistoryLooksMost)) d.settings.history.every = *v;
      }},
 });
+void read_machines(Walk& w, const Node& n, std::optional<int>& into) {
+    if (n.kind == Node::Kind::null)
+        into.reset();
+    else if (const auto v = w.integer(n, 0, 100'000))
+        into = static_cast<int>(*v);
+}
+void read_rate(Walk& w, const Node& n, std::optional<UsdPerHour>& into) {
+    if (n.kind == Node::Kind::null)
+        into.reset();
+    else if (const auto v = w.dollars(n, 0, 1'000'000'000'000))
+        into = UsdPerHour{*v};
+}
+constexpr auto kProviderQuota = std::to_array<Field<ProviderQuotaSettings>>({
+    {"machines", [](Walk& w, const Node& n, ProviderQuotaSettings& q) { read_machines(w, n, q.machines_max); }},
+    {"usd_per_hour", [](Walk& w, const Node& n, ProviderQuotaSettings& q) { read_rate(w, n, q.rate_max); }},
+});
+void read_provider_quotas(Walk& w, const Node& n, Draft& d) {
+    if (n.kind == Node::Kind::null) return;
+    std::vector<std::string_view> known;
+    for (const auto& provider : kProviders) known.push_back(provider.key);
+    const auto read = [&](const Node::Key& key, const Node& value) {
+        read_section<ProviderQuotaSettings>(w, value, kProviderQuota, d.settings.provider_quotas[key.text]);
+    };
+    w.entries(n, known.size(), read, known);
+}
 constexpr auto kQuotas = std::to_array<SettingField>({
-    {"machines",
-     [](Walk& w, const Node& n, Draft& d) {
-         if (n.kind == Node::Kind::null)
-             d.settings.machines_max.reset();
-         else if (const auto v = w.integer(n, 0, 100'000))
-             d.settings.machines_max = static_cast<int>(*v);
-     }},
-    {"usd_per_hour",
-     [](Walk& w, const Node& n, Draft& d) {
-         if (n.kind == Node::Kind::null)
-             d.settings.rate_max.reset();
-         else if (const auto v = w.dollars(n, 0, 1'000'000'000'000))
-             d.settings.rate_max = UsdPerHour{*v};
+    {"machines", [](Walk& w, const Node& n, Draft& d) { read_machines(w, n, d.settings.machines_max); }},
+    {"usd_per_hour", [](Walk& w, const Node& n, Draft& d) { read_rate(w, n, d.settings.rate_max); }},
+    {"providers", read_provider_quotas},
+});
+constexpr auto kProject = std::to_array<Field<int>>({
+    {"weight",
+     [](Walk& w, const Node& n, int& weight) {
+         if (const auto v = w.integer(n, 1, kProjectWeightMax)) weight = static_cast<int>(*v);
      }},
 });
+void read_projects(Walk& w, const Node& n, Draft& d) {
+    if (n.kind == Node::Kind::null) return;
+    w.entries(n, kProjectsMax, [&](const Node::Key& key, const Node& value) {
+        if (key.text.empty() || key.text.size() > kProjectNameMax) {
+            w.wrong(value, "under a name of 1 to " + std::to_string(kProjectNameMax) + " bytes");
+            return;
+        }
+        read_section<int>(w, value, kProject, d.settings.project_weights.try_emplace(key.text, 1).first->second);
+    });
+}
 constexpr auto kMachine = std::to_array<SettingField>({
     {"cuda_probe",
      [](Walk& w, const Node& n, Draft& d) {
@@ -391,6 +423,7 @@ constexpr auto kSettings = std::to_array<SettingField>({
      }},
     {"install_id", read_install_id},
     {"quotas", [](Walk& w, const Node& n, Draft& d) { read_section<Draft>(w, n, kQuotas, d); }},
+    {"projects", read_projects},
     {"machine", [](Walk& w, const Node& n, Draft& d) { read_section<Draft>(w, n, kMachine, d); }},
     {"gpus", [](Walk& w, const Node& n, Draft& d) { read_section<Draft>(w, n, kGpus, d); }},
     {"checkpoints", [](Walk& w, const Node& n, Draft& d) { read_section<Draft>(w, n, kCheckpoints, d); }},

@@ -2,6 +2,7 @@
 // the type; what does not fit becomes an error with the field's path, place and allowed range, and the walk
 // goes on to find the next one.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -72,14 +73,18 @@ class Walk {
         }
     }
 
-    /// Calls `each(key, value)` for a mapping with free keys; inside it the path names the key.
+    /// Calls `each(key, value)` for a mapping with free keys, or those of `known` where it is given; inside it the path names the key.
     template <class Each>
-    void entries(const Node& node, std::size_t items_max, Each each) {
+    void entries(const Node& node, std::size_t items_max, Each each, std::span<const std::string_view> known = {}) {
         if (node.kind != Node::Kind::mapping || node.items.size() > items_max) {
             wrong(node, "a mapping of at most " + std::to_string(items_max) + " keys");
             return;
         }
         for (std::size_t i = 0; i < node.items.size() && !full(); ++i) {
+            if (!known.empty() && std::ranges::find(known, node.keys[i].text) == known.end()) {
+                unknown_key(node.keys[i], known);
+                continue;
+            }
             const auto length = enter(node.keys[i].text);
             each(node.keys[i], node.items[i]);
             path_.resize(length);

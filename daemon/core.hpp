@@ -72,11 +72,11 @@ struct Tick {};
 /// The clock moved by itself (step, suspend, long gap) or the daemon has just started: silence and settle periods count
 /// anew from here.
 struct ClockJumped { std::string why; };
-/// The answer to ReadQueue: queued tasks in order, each with its parsed spec (null = the stored text no longer parses).
+/// The answer to ReadQueue: a page of the queue (QueueRows), each task with its parsed spec (null = the stored text no longer parses).
 struct QueuePage {
     struct Item { QueuedTask row; std::shared_ptr<const JobSpec> spec; };
     std::vector<Item> items;
-    bool full{false};  // there may be more after the last one
+    std::optional<QueueCursor> next;  // absent = the end of the queue
 };
 
 using AnyEvent = std::variant<SubmitJob, CommandJob, CommandMachine, PutTokenCommand, PutSecretCommand,

@@ -81,6 +81,8 @@ CoreSettings core_settings(const Settings& s, const std::string& install, double
     if (s.machines_max) out.machines_max = *s.machines_max;
     else out.machines_max = 1'000'000;
     out.usd_per_hour_max = s.rate_max;
+    out.provider_quotas = s.provider_quotas;
+    out.project_weights = s.project_weights;
     out.orphans = s.orphans;
     out.cuda_probe_required = s.cuda_probe == CudaProbePolicy::required;
     out.cuda_probe_off = s.cuda_probe == CudaProbePolicy::off;

@@ -23,12 +23,14 @@ void update_job(Connection& db, const JobRecord& row, JobState was);
 void add_to_tally(Connection& db, const std::map<JobState, std::int64_t>& changes);
 [[nodiscard]] JobCounts job_tally(Connection& db);
 
-void insert_task(Connection& db, const TaskRecord& row);
+/// `project`: of its job; where that is not known yet, `take_project_of_job` comes before the end of the batch.
+void insert_task(Connection& db, const TaskRecord& row, const std::string& project);
+void take_project_of_job(Connection& db, const TaskId& task);
 void update_task(Connection& db, const TaskRecord& row, TaskState was);
 [[nodiscard]] std::vector<TaskRecord> tasks_of_job(Connection& db, const JobId& job);
 /// Tasks of `live_jobs`.
 [[nodiscard]] std::vector<TaskRecord> live_tasks(Connection& db);
-[[nodiscard]] std::vector<QueuedTask> queue_page(Connection& db, const QueueCursor& after, int limit, Instant now);
+[[nodiscard]] QueueRows queue_page(Connection& db, const QueueCursor& after, int limit, Instant now);
 
 void insert_attempt(Connection& db, const AttemptRecord& row);
 void update_attempt(Connection& db, const AttemptRecord& row, AttemptState was);

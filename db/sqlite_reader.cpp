@@ -76,7 +76,7 @@ Result<std::vector<TokenRecord>> SqliteReader::tokens() {
 Result<std::optional<TokenRecord>> SqliteReader::token_by_hash(const std::string& sha256) {
     return guarded([&] { return db::token_by_hash(*connection_, sha256); });
 }
-Result<std::vector<QueuedTask>> SqliteReader::queue(const QueueCursor& after, int limit, Instant now) {
+Result<QueueRows> SqliteReader::queue(const QueueCursor& after, int limit, Instant now) {
     return guarded([&] { return queue_page(*connection_, after, limit, now); });
 }
 Result<JobCounts> SqliteReader::job_counts() {

@@ -48,14 +48,25 @@ void set_up_reader(Connection& db) {
 struct Apply {
     Connection& db;
     std::int64_t& seq;
-    std::map<JobState, std::int64_t>& tally;  // by how much the jobs in each state change
+    struct Batch {
+        std::map<JobState, std::int64_t> tally{};  // by how much the jobs in each state change
+        const JobRecord* inserted{nullptr};        // the last one
+        std::vector<const TaskId*> of_no_project{};  // tasks that were not put right after their job
+    };
+    Batch& batch;
 
     void operator()(const PutJob& c) const {
         c.was ? update_job(db, c.row, *c.was) : insert_job(db, c.row);
-        tally[c.row.state] += 1;
-        if (c.was) tally[*c.was] -= 1;
+        batch.tally[c.row.state] += 1;
+        if (c.was) batch.tally[*c.was] -= 1;
+        else batch.inserted = &c.row;
     }
-    void operator()(const PutTask& c) const { c.was ? update_task(db, c.row, *c.was) : insert_task(db, c.row); }
+    void operator()(const PutTask& c) const {
+        if (c.was) return update_task(db, c.row, *c.was);
+        const bool known = batch.inserted != nullptr && batch.inserted->id == c.row.job;
+        insert_task(db, c.row, known ? batch.inserted->project : std::string());
+        if (!known) batch.of_no_project.push_back(&c.row.id);
+    }
     void operator()(const PutAttempt& c) const {
         c.was ? update_attempt(db, c.row, *c.was) : insert_attempt(db, c.row);
     }
@@ -150,9 +161,10 @@ Result<std::int64_t> SqliteStore::commit(const std::vector<RowChange>& changes) 
     std::size_t at = 0;
     try {
         in_transaction(*connection_, kBeginWrite, [&] {
-            std::map<JobState, std::int64_t> tally;
-            for (; at < changes.size(); ++at) std::visit(Apply{*connection_, seq, tally}, changes[at]);
-            add_to_tally(*connection_, tally);
+            Apply::Batch batch;
+            for (; at < changes.size(); ++at) std::visit(Apply{*connection_, seq, batch}, changes[at]);
+            for (const TaskId* task : batch.of_no_project) take_project_of_job(*connection_, *task);
+            add_to_tally(*connection_, batch.tally);
         });
     } catch (const SqliteError& failure) {
         if (failure.code() == SQLITE_CONSTRAINT) refused_by_schema(failure, at, changes.size());

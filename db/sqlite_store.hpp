@@ -33,7 +33,7 @@ class SqliteReader final : public Reader {
     Result<std::optional<SecretRecord>> secret(const std::string& name) override;
     Result<std::vector<TokenRecord>> tokens() override;
     Result<std::optional<TokenRecord>> token_by_hash(const std::string& sha256) override;
-    Result<std::vector<QueuedTask>> queue(const QueueCursor& after, int limit, Instant now) override;
+    Result<QueueRows> queue(const QueueCursor& after, int limit, Instant now) override;
     Result<JobCounts> job_counts() override;
 
  private:

@@ -1,6 +1,7 @@
 // The store: the truth of everything. One writer (the runtime's core thread) commits batches; readers have their own
 // read-only connections and may run on other threads. The only SQL in the tree is behind this interface.
 #pragma once
+#include <climits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -35,11 +36,24 @@ struct QueuedTask {
     TaskRecord task;
 };
 
-/// Position in the queue: highest priority first, then oldest id. Empty id = from the start.
+/// Position in the queue: highest priority first; at equal priority in rounds over the projects by name, each project's tasks oldest
+/// first. As made = from the start; else as `QueueRows::next` gave it.
 struct QueueCursor {
-    int priority{0};
-    std::string task_id;
+    int priority{INT_MAX};
+    std::optional<std::string> project;        // in this round the projects up to this name had their turn; absent = none had
+    bool first_round{true};                    // of this priority
+    std::map<std::string, std::string> after;  // project -> its last task that was shown; those that may have more of this priority
+    friend bool operator==(const QueueCursor&, const QueueCursor&) = default;
 };
+
+/// A page of the queue: a share of it for each project, so that what one project has waiting keeps no other one out of it.
+struct QueueRows {
+    std::vector<QueuedTask> tasks;    // by priority, then id
+    std::optional<QueueCursor> next;  // absent = the end of the queue; a page before the end may be empty
+};
+
+/// So many projects of one priority are gone through to their last task. Of further ones the first share is seen in each walk.
+inline constexpr std::size_t kQueueProjectsMax = 4096;
 
 struct JobFilter {
     std::optional<JobState> state;
@@ -83,7 +97,8 @@ class Reader {
     virtual Result<std::vector<HostMarkRecord>> host_marks() = 0;
     virtual Result<std::vector<SecretRecord>> secrets() = 0;
     virtual Result<std::optional<SecretRecord>> secret(const std::string& name) = 0;
-    virtual Result<std::vector<QueuedTask>> queue(const QueueCursor& after, int limit, Instant now) = 0;
+    /// At most `limit` tasks that wait for a machine and may have one now. Takes as long whatever the length of the queue.
+    virtual Result<QueueRows> queue(const QueueCursor& after, int limit, Instant now) = 0;
     virtual Result<JobCounts> job_counts() = 0;
 };
 

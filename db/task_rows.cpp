@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <limits>
 #include <string>
 
 #include "db/guard.hpp"
@@ -9,14 +7,25 @@
 
 namespace gf::db {
 
-void insert_task(Connection& db, const TaskRecord& row) {
+void insert_task(Connection& db, const TaskRecord& row, const std::string& project) {
     static constexpr char sql[] =
         "INSERT INTO tasks (id, job, place, state, reason, attempt, generation, step, spot_lost, host_fault, "
         "start_timeout, gpu_oom, host_oom, no_progress, user_error, without_progress, not_before, vram_above, ran, "
-        "waiting_since, priority, created_at, memory_above) "
-        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)";
+        "waiting_since, priority, created_at, memory_above, project) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, "
+        "?24)";
     Query q(db, sql);
     task_fields(row, [&](const auto&... f) { q.bind(f...); });
+    q.bind(project);
+    q.run();
+}
+
+void take_project_of_job(Connection& db, const TaskId& task) {
+    // Without a job it keeps none: the reference is refused at the end of the transaction.
+    static constexpr char sql[] =
+        "UPDATE tasks SET project = coalesce((SELECT jobs.project FROM jobs WHERE jobs.id = tasks.job), '') WHERE id = ?1";
+    Query q(db, sql);
+    q.bind(task);
     q.run();
 }
 
@@ -45,27 +54,6 @@ std::vector<TaskRecord> live_tasks(Connection& db) {
         std::string("SELECT ") + kTaskColumns + " FROM tasks WHERE job IN (" + kLiveJobIds + ") ORDER BY id";
     Query q(db, sql.c_str());
     return all_rows<TaskRecord>(q, read_task);
-}
-
-std::vector<QueuedTask> queue_page(Connection& db, const QueueCursor& after, int limit, Instant now) {
-    // The rest of the cursor's priority, then the lower ones: as two halves each seeks to its place, where one range with
-    // a condition would walk again over everything before the cursor. CROSS JOIN keeps the queue index outside, so that
-    // the order comes from it and the walk stops at the limit; the plus keeps jobs on its key.
-    static const auto half = [](const char* place) {
-        return std::string("SELECT ") + kJobColumns + ", " + kTaskColumns +
-               " FROM tasks CROSS JOIN jobs ON jobs.id = tasks.job WHERE tasks.state = 'waiting' AND " + place +
-               " AND (tasks.not_before IS NULL OR tasks.not_before <= ?3)"
-               " AND +jobs.state IN ('queued', 'recovering')";
-    };
-    static const std::string sql = half("tasks.priority = ?1 AND tasks.id > ?2") + " UNION ALL " +
-                                   half("tasks.priority < ?1") + " ORDER BY tasks.priority DESC, tasks.id LIMIT ?4";
-    const bool from_start = after.task_id.empty();
-    Query q(db, sql.c_str());
-    q.bind(from_start ? std::numeric_limits<int>::max() : after.priority, after.task_id, now, std::max(limit, 0));
-    return all_rows<QueuedTask>(q, [](Query& row, QueuedTask& queued) {
-        read_job(row, queued.job);
-        read_task(row, queued.task);
-    });
 }
 
 }  // namespace gf::db

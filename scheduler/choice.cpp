@@ -186,8 +186,7 @@ Decision choose(const JobSpec& spec, const TaskRecord& task, std::span<const Off
 
 std::string wait_reason(int considered, const std::map<std::string, int>& refused, const std::set<std::string>& sole_reasons) {
     if (considered == 0) return "no_offers";
-    if (sole_reasons.contains("quota_machines") || sole_reasons.contains("quota_usd_per_hour"))
-        return "quota";
+    if (std::ranges::any_of(sole_reasons, [](const std::string& reason) { return reason.starts_with("quota_"); })) return "quota";
     if (sole_reasons.contains("balance")) return "balance";
     if (sole_reasons.contains("offer_cooling_down") || sole_reasons.contains("bad_host")) return "cooling_down";
     if (sole_reasons.contains("host_reputation")) return "host_reputation";

@@ -23,6 +23,14 @@
 
 namespace gf {
 
+/// Limits on what may be rented at one provider, and what is.
+struct ProviderQuota {
+    std::optional<int> machines_max;     // absent = no limit
+    std::optional<UsdPerHour> rate_max;  // of all its machines together; absent = no limit
+    int machines{0};                     // now
+    UsdPerHour rate;
+};
+
 /// What choosing may know besides the offers. All of it comes from the core's own state.
 struct ChoiceWorld {
     Instant now;
@@ -53,6 +61,7 @@ struct ChoiceWorld {
     std::optional<UsdPerHour> fleet_rate_max;
     int machines{0};
     int machines_max{50};
+    std::map<std::string, ProviderQuota> provider_quotas;  // of those that have one
     bool local_allowed{false};  // the job came over the unix socket
     Expectations expect;        // without its `speeds`, offers are ranked by their price per hour
     std::size_t shown{20};      // ranked offers and near misses that are kept, each
@@ -118,6 +127,13 @@ struct Decision {
     /// or out of reach), "quota", "balance", "cooling_down", "host_reputation", "max_price" (an offer failed this filter only),
     /// "no_offer_fits". The core's own: "secret_missing", when nothing was looked at for want of a secret.
     std::string wait_reason;
+    /// Of a decision that was made for many tasks at once (planner.hpp), whose words `wait_reason` then has too ("turn", "next_pass"):
+    /// more of what it waits for ("quota_machines"), and since when it waits for that.
+    std::string wait_detail;
+    std::optional<Instant> wait_since;
+    /// Why `chosen` is not the first of `ranked`: "kept" (chosen before, and others are not better by enough), "next_best" (better ones
+    /// went to tasks before it, are kept for others, or have no room in a quota or balance). Empty = it is.
+    std::string passed_over;
     /// Where a deadline decides between spot and on-demand: what was decided, and why (spot_policy.hpp). `chosen` follows it.
     std::optional<SpotDecision> deadline;
     std::optional<MemoryEstimate> estimate;  // of the spec: what was asked for by resources.estimate, as it was known then

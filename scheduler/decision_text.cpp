@@ -131,6 +131,9 @@ std::string decision_json(const Decision& decision) {
     out["considered"] = decision.considered;
     out["chosen"] = decision.chosen ? ranked_json(*decision.chosen) : Json();
     if (!decision.wait_reason.empty()) out["wait_reason"] = decision.wait_reason;
+    if (!decision.wait_detail.empty()) out["wait_detail"] = decision.wait_detail;
+    if (decision.wait_since) out["wait_since"] = rfc3339(*decision.wait_since);
+    if (!decision.passed_over.empty()) out["passed_over"] = decision.passed_over;
     if (decision.deadline) out["deadline"] = deadline_json(*decision.deadline);
     out["refused"] = Json::object();
     for (const auto& [reason, count] : decision.refused) out["refused"][reason] = count;

@@ -392,6 +392,28 @@ Verdict quota_rate(const Fit& fit) {
     });
 }
 
+const ProviderQuota* provider_quota(const Fit& fit) {
+    const auto found = fit.world.provider_quotas.find(fit.offer.provider.get());
+    return found == fit.world.provider_quotas.end() ? nullptr : &found->second;
+}
+
+Verdict quota_provider_machines(const Fit& fit) {
+    const ProviderQuota* quota = provider_quota(fit);
+    if (quota == nullptr || !quota->machines_max || quota->machines < *quota->machines_max) return std::nullopt;
+    return refuse(fit, "quota_provider_machines", [&] {
+        return "quotas.providers." + fit.offer.provider.get() + ".machines is " + std::to_string(*quota->machines_max);
+    });
+}
+
+Verdict quota_provider_rate(const Fit& fit) {
+    const ProviderQuota* quota = provider_quota(fit);
+    if (quota == nullptr || !quota->rate_max || quota->rate + fit.all_in <= *quota->rate_max) return std::nullopt;
+    return refuse(fit, "quota_provider_usd_per_hour", [&] {
+        return per_hour(quota->rate) + " now and " + per_hour(fit.all_in) + " more is over quotas.providers." +
+               fit.offer.provider.get() + ".usd_per_hour " + dollars(*quota->rate_max);
+    });
+}
+
 // The standing facts of provider and demand first, then the passing state of the market, then money: so that
 // the counts say what would have to change.
 constexpr auto kFilters = std::to_array<Filter>({provider_wanted,
@@ -427,7 +449,9 @@ constexpr auto kFilters = std::to_array<Filter>({provider_wanted,
                                                  max_price,
                                                  balance,
                                                  quota_machines,
-                                                 quota_rate});
+                                                 quota_rate,
+                                                 quota_provider_machines,
+                                                 quota_provider_rate});
 
 // What the first of them may read is promised in the header.
 static_assert(kFilters[kMarketFilters - 1] == bid_enough && kFilters[kCountFilters - 1] == gpu_count);

@@ -313,6 +313,7 @@ class Pass {
                 held_provider_ = provider;
             }
             held_ = held_fleet_ || !held_provider_.empty();
+            if (held_) plan_.holder = unit.tasks.front();
             return;
         }
         const bool half = unit.tasks.size() > 1 && 2 * asked_.size() >= unit.tasks.size();
@@ -320,6 +321,7 @@ class Pass {
             rule_.hold_most > Millis{0} && (waited - rule_.hold_after) / rule_.hold_most % 2 == 0;
         if (!half || !its_turn || is_of_money(why)) return;
         held_ = true;
+        plan_.holder = unit.tasks.front();
         for (const Taken& taken : asked_)
             if (!taken.warm && index_.offer(taken.candidate.offer).exclusive)
                 use_.keep(index_.unit(taken.candidate.offer), unit.tasks.front());

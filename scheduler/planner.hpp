@@ -72,13 +72,6 @@ struct PlanProject {
     UsdPerHour running;  // of its machines now
 };
 
-struct ProviderQuota {
-    std::optional<int> machines_max;
-    std::optional<UsdPerHour> rate_max;
-    int machines{0};  // now
-    UsdPerHour rate;
-};
-
 struct PlanBudget {
     std::string name;
     Usd left;
@@ -97,7 +90,7 @@ struct WarmMachine {
 };
 
 struct PlanWorld {
-    ChoiceWorld choice;                           // local_allowed is each task's own
+    ChoiceWorld choice;                           // local_allowed is each task's own; provider_quotas is empty
     std::map<std::string, PlanProject> projects;  // those without an entry have weight 1 and nothing running
     std::map<std::string, ProviderQuota> provider_quotas;
     std::vector<PlanBudget> budgets;
@@ -157,6 +150,7 @@ struct Plan {
     std::size_t evaluations{0};
     std::size_t shapes{0};
     bool more{false};  // another pass at once would get further
+    std::optional<std::size_t> holder;  // the first task of the unit that holds (above)
 };
 
 /// `offers`: (provider, id, spot) is unique. Deterministic, whatever the order of tasks, offers and warm

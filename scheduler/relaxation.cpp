@@ -52,6 +52,8 @@ constexpr auto kSources = std::to_array<Source>({
     {"agent_cannot_reach_daemon", "", "advertise_url"},
     {"quota_machines", "", "quotas.machines"},
     {"quota_usd_per_hour", "", "quotas.usd_per_hour"},
+    {"quota_provider_machines", "", "quotas.providers"},
+    {"quota_provider_usd_per_hour", "", "quotas.providers"},
 });
 
 constexpr std::string_view kUnknown = "_unknown";

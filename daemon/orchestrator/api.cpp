@@ -81,6 +81,7 @@ void Step::on(const CommandJob& e, const StoredRows& rows) {
                                                 std::string(text(state)) + std::string(why)});
     };
     history({.at = now_, .kind = "command", .job = e.job, .reason = std::string(text(e.verb)), .detail = e.principal});
+    if (w_.queue_holder && w_.queue_holder->job.id == e.job) w_.queue_holder.reset();
     switch (e.verb) {
         case JobVerb::cancel:
             if (state == JobState::cancelled) break;

@@ -46,4 +46,7 @@ class Orchestrator {
 /// What choosing is told of the core's state, for placement and for plan.
 [[nodiscard]] ChoiceWorld choice_world(const World& world, Instant now, bool local_allowed);
 
+/// One more machine of ours, on that offer and at that rate, in quotas and among the offers that are taken.
+void count_machine(ChoiceWorld& into, const Offer& offer, UsdPerHour rate);
+
 }  // namespace gf

@@ -1,5 +1,7 @@
-// Giving waiting tasks a machine: page by page over the queue, on market reads that are fresh enough to be rented from.
+// What waiting tasks may be given: market reads that are fresh enough to be rented from, and what choosing may know. Which task gets
+// which machine is in planning.cpp.
 #include <algorithm>
+#include <utility>
 
 #include "daemon/orchestrator/orchestrator.hpp"
 #include "daemon/orchestrator/step.hpp"
@@ -98,9 +100,21 @@ void forget_older_reads(LiveProvider& p, const ResourceSpec& wanted, Instant sin
     });
 }
 
+}  // namespace
+
+void count_machine(ChoiceWorld& into, const Offer& offer, UsdPerHour rate) {
+    into.machines += 1;
+    into.fleet_rate = into.fleet_rate + rate;
+    if (offer.exclusive) into.taken_offers.insert(offer_key(offer));
+    const auto quota = into.provider_quotas.find(offer.provider.get());
+    if (quota == into.provider_quotas.end()) return;
+    quota->second.machines += 1;
+    quota->second.rate = quota->second.rate + rate;
+}
+
 /// An offer that can be chosen: of what was looked at last, and not from a market that fails or hangs, which must not keep
 /// the choice from the others.
-bool choosable(const LiveProvider& p, const Offer& offer, Instant now, const CoreSettings& settings) {
+static bool choosable(const LiveProvider& p, const Offer& offer, Instant now, const CoreSettings& settings) {
     if (p.capabilities.search_per_count && !p.offers_asked.covers(offer)) return false;
     if (read_within(p, offer.gpu_count, offer.spot, now, settings.offers_fresh)) return true;
     const bool hangs = p.offers_call && now - *p.offers_call > settings.offers_patience;
@@ -108,7 +122,36 @@ bool choosable(const LiveProvider& p, const Offer& offer, Instant now, const Cor
            read_within(p, offer.gpu_count, offer.spot, now, kKnownLooks * settings.offers);
 }
 
-}  // namespace
+std::vector<Offer> Step::choosable_offers() const {
+    std::vector<Offer> out;
+    for (const auto& [name, p] : w_.providers)
+        for (const Offer& offer : p.offers)
+            if (choosable(p, offer, now_, w_.settings)) out.push_back(offer);
+    return out;
+}
+
+bool Step::known_enough(const LiveJob& job, const LiveTask& task, bool& settled) {
+    for (auto& [name, p] : w_.providers)
+        forget_older_reads(p, job.spec->resources, task.row.waiting_since, now_, w_.settings.offers_fresh);
+    const bool less_left = job.spec->limits.duration && task.row.ran > Millis{0};
+    settled = task.row.vram_above || task.row.memory_above || less_left ? offers_settled(rest_of(*job.spec, task.row))
+                                                                        : offers_settled(*job.spec);
+    return settled || now_ - task.row.waiting_since > kTurnPatiences * w_.settings.offers_patience;
+}
+
+bool Step::ask_price(const Offer& chosen) {
+    LiveProvider& from = w_.providers.at(chosen.provider.get());
+    if (price_fresh(from, chosen.gpu_count, chosen.spot)) return false;
+    OfferQuery query = from.offers_asked;
+    query.gpu_counts = {chosen.gpu_count};
+    query.on_demand = !chosen.spot;
+    query.spot = chosen.spot;
+    query.look = Look::rent;
+    if (!from.offers_wanted || from.offers_wanted->look != Look::rent) from.offers_wanted = std::move(query);
+    if (!from.offers_call) from.offers_next = now_;
+    if (!w_.queue_return) w_.queue_return = w_.queue_page;
+    return true;
+}
 
 ChoiceWorld choice_world(const World& world, Instant now, bool local_allowed) {
     ChoiceWorld out;
@@ -118,6 +161,8 @@ ChoiceWorld choice_world(const World& world, Instant now, bool local_allowed) {
     out.agent_archs = world.settings.agent_archs;
     out.fleet_rate_max = world.settings.usd_per_hour_max;
     out.machines_max = world.settings.machines_max;
+    for (const auto& [name, quota] : world.settings.provider_quotas)
+        out.provider_quotas[name] = {.machines_max = quota.machines_max, .rate_max = quota.rate_max, .rate = {}};
     out.local_allowed = local_allowed;
     for (const auto& [name, p] : world.providers) {
         if (auto reason = p.paused(now); !reason.empty()) out.paused_providers[name] = std::move(reason);
@@ -142,9 +187,7 @@ ChoiceWorld choice_world(const World& world, Instant now, bool local_allowed) {
         if (m.row.state == MachineState::gone) continue;
         // The last listing lacked it, and the read that says which of the two is right is still under way.
         if (m.missed && m.row.state != MachineState::destroying) out.paused_providers.emplace(m.row.provider.get(), "listing_in_doubt");
-        out.machines += 1;
-        out.fleet_rate = out.fleet_rate + m.row.rate.value_or(m.row.offer.gpu_rate);
-        if (m.row.offer.exclusive) out.taken_offers.insert(offer_key(m.row.offer));
+        count_machine(out, m.row.offer, m.row.rate.value_or(m.row.offer.gpu_rate));
     }
     return out;
 }
@@ -225,40 +268,14 @@ std::optional<UsdPerHour> Step::best_elsewhere(const LiveJob& job, const LiveTas
     return other.chosen ? std::optional(other.chosen->all_in) : std::nullopt;
 }
 
-LiveMachine* Step::warm_machine(const LiveJob& job, const LiveTask& task) {
-    // Used again only for the same image and project, and only if a fresh choice over its own offer would take it.
-    LiveMachine* best = nullptr;
-    UsdPerHour best_rate;
-    for (auto& [id, machine] : w_.machines) {
-        const MachineRecord& row = machine.row;
-        if (row.state != MachineState::ready || !machine.connected || !machine.checked) continue;
-        if (!row.task.empty() && row.task != task.row.id) continue;
-        if (row.image != job.spec->image || !machine.reservation || machine.reservation->project != job.row.project) continue;
-        if (row.disk.count < job.spec->resources.disk.count) continue;
-        ChoiceWorld world = choice_world_of(job, task);
-        world.paused_providers.erase(row.provider.get());
-        world.cooled_offers.clear();
-        world.taken_offers.clear();
-        world.machines = 0;
-        world.fleet_rate = {};
-        // At what it costs by now (its bid was raised, its price rose, its disk was made for another job), not at what it was
-        // once offered for.
-        Offer held = row.offer;
-        const UsdPerHour rate = rate_held(machine);
-        held.gpu_rate = UsdPerHour{std::max(held.gpu_rate.micros, rate.micros - disk_rate(held, disk_gb(*job.spec)).micros)};
-        const Decision fits = choose(*job.spec, task.row, std::span(&held, 1), world);
-        if (!fits.chosen) continue;
-        if (best && rate >= best_rate) continue;
-        best = &machine;
-        best_rate = rate;
-    }
-    return best;
+bool Step::decision_due(const JobId& job) const {
+    const auto written = w_.decisions_written.find(job);
+    return written == w_.decisions_written.end() || now_ - written->second.first >= w_.settings.decision_write;
 }
 
 void Step::write_decision(const JobId& job, const Decision& decision) {
+    if (!decision.chosen && !decision_due(job)) return;
     auto& [written_at, written] = w_.decisions_written[job];
-    const bool due = decision.chosen || written_at == Instant{} || now_ - written_at >= w_.settings.decision_write;
-    if (!due) return;
     std::string json = decision_json(decision);
     const std::size_t hash = std::hash<std::string>{}(json);
     if (written == hash && written_at != Instant{}) return;
@@ -270,119 +287,9 @@ void Step::write_decision(const JobId& job, const Decision& decision) {
     if (w_.decisions_written.size() > kRemembered) w_.decisions_written.erase(w_.decisions_written.begin());
 }
 
-bool Step::place(LiveJob& job, LiveTask& task, bool fresh_enough) {
-    if (LiveMachine* warm = warm_machine(job, task)) {
-        supersede(task, warm->row.id);
-        task.row.attempt += 1;
-        task.attempt = AttemptRecord{.id = AttemptId{w_.ids.make("att_", now_)}, .task = task.row.id, .job = job.row.id,
-                                     .number = task.row.attempt, .state = AttemptState::leased, .cause = {}, .detail = {},
-                                     .machine = warm->row.id, .created_at = now_};
-        task.attempt->start_generation = task.row.generation;
-        job.row.attempts += 1;
-        warm->row.job = job.row.id;
-        warm->row.task = task.row.id;
-        warm->row.attempt = task.row.attempt;
-        warm->first_hello = now_;
-        if (job.row.state == JobState::queued) move(job, JobState::provisioning, "warm_machine");
-        move(job, JobState::starting, "warm_machine");
-        move(task, TaskState::assigned, "warm_machine");
-        out_.rows.push_back(PutAttempt{*task.attempt, std::nullopt});
-        bill_to(*warm, job.row.id, job.row.project);
-        // What it costs by now is what this job agreed to when it was chosen; `rate_over` holds it against that.
-        if (warm->ledger) warm->row.offer.gpu_rate = std::max(warm->row.offer.gpu_rate, warm->ledger->gpu_rate);
-        reserve(*warm, *job.spec, task);
-        lease(*warm);
-        return true;
-    }
-    if (!fresh_enough) return false;
-    std::vector<Offer> offers;
-    for (const auto& [name, p] : w_.providers)
-        for (const Offer& offer : p.offers)
-            if (choosable(p, offer, now_, w_.settings)) offers.push_back(offer);
-    ChoiceWorld world = choice_world_of(job, task);
-    // A create of this task whose outcome is not known may have made a machine: nothing more for it there until that is settled.
-    for (const auto& [id, machine] : w_.machines)
-        if (machine.row.state == MachineState::unknown && machine.row.task == task.row.id)
-            world.paused_providers[machine.row.provider.get()] = "create_outcome_unknown";
-    if (job.spec->limits.deadline) world.shown = kDeadlineShown;
-    Decision decision = choose(*job.spec, task.row, offers, world);
-    choose_by_deadline(job, task, world, decision);
-    if (decision.chosen) {
-        const Offer& chosen = decision.chosen->offer;
-        LiveProvider& from = w_.providers.at(chosen.provider.get());
-        if (!price_fresh(from, chosen.gpu_count, chosen.spot)) {
-            // Only the price that is about to be paid has to be young: it alone is read again, before all other looks.
-            OfferQuery query = from.offers_asked;
-            query.gpu_counts = {chosen.gpu_count};
-            query.on_demand = !chosen.spot;
-            query.spot = chosen.spot;
-            query.look = Look::rent;
-            if (!from.offers_wanted || from.offers_wanted->look != Look::rent) from.offers_wanted = std::move(query);
-            if (!from.offers_call) from.offers_next = now_;
-            return false;
-        }
-    }
-    write_decision(job.row.id, decision);
-    if (!decision.chosen) return false;
-    rent(job, task, *decision.chosen);
-    return true;
-}
-
-void Step::on(const QueuePage& e, const StoredRows&) {
-    w_.queue_read_open = false;
-    bool waiting_for_offers = false;
-    for (const auto& item : e.items) {
-        const JobId id = item.row.job.id;
-        w_.queue_cursor = {item.row.task.priority, item.row.task.id.get()};
-        // The page was read before this step: the live row, where there is one, is newer than it.
-        const bool was_live = w_.jobs.contains(id);
-        if (!was_live) {
-            if (item.row.job.state != JobState::queued) continue;
-            if (w_.left_since_read.contains(id)) {
-                w_.queue_dirty = true;  // a command has changed it meanwhile; the next page shows how
-                continue;
-            }
-            w_.jobs[id] = LiveJob{item.row.job, item.spec};
-            w_.tasks[item.row.task.id] = LiveTask{.row = item.row.task, .attempt = {}};
-        }
-        LiveJob& job = w_.jobs.at(id);
-        const auto live = w_.tasks.find(item.row.task.id);
-        if (live == w_.tasks.end()) continue;
-        LiveTask& task = live->second;
-        touched_.push_back(id);
-        if (task.row.state != TaskState::waiting || task.attempt) continue;
-        if (job.row.state != JobState::queued && job.row.state != JobState::recovering) continue;
-        if (!job.spec) {
-            finish(job, task, TaskState::failed, JobState::failed, "spec_unreadable", "the stored spec no longer parses");
-            continue;
-        }
-        if (job.spec->limits.wait && now_ - task.row.waiting_since > *job.spec->limits.wait) {
-            finish(job, task, TaskState::failed, JobState::failed, "wait_limit",
-                   "no machine within limits.wait of " + duration_text(*job.spec->limits.wait));
-            continue;
-        }
-        if (task.row.not_before && now_ < *task.row.not_before) continue;
-        if (waits_for_secrets(job, task)) continue;
-        for (auto& [name, p] : w_.providers)
-            forget_older_reads(p, job.spec->resources, task.row.waiting_since, now_, w_.settings.offers_fresh);
-        const bool less_left = job.spec->limits.duration && task.row.ran > Millis{0};
-        const bool settled = task.row.vram_above || task.row.memory_above || less_left
-                                 ? offers_settled(rest_of(*job.spec, task.row))
-                                 : offers_settled(*job.spec);
-        const bool fresh = settled || now_ - task.row.waiting_since > kTurnPatiences * w_.settings.offers_patience;
-        waiting_for_offers = waiting_for_offers || !settled;
-        place(job, task, fresh);
-    }
-    if (e.full) {
-        w_.queue_dirty = true;  // more pages follow before the queue is looked at from the start again
-    } else {
-        w_.queue_cursor = {};
-    }
-    for (auto& [name, p] : w_.providers) drive_provider(p);
-    w_.queue_next = now_ + (waiting_for_offers ? Millis{200} : Millis{Seconds{5}});
-}
-
 void Step::look_at_queue_now() {
+    // Whose choice waits for this answer goes on first, however far the walk is.
+    if (w_.queue_return) w_.queue_cursor = *std::exchange(w_.queue_return, std::nullopt);
     w_.queue_dirty = true;
     w_.queue_pass_not_before = now_;
     look_at_queue();
@@ -399,6 +306,8 @@ void Step::look_at_queue() {
     w_.queue_read_open = true;
     w_.left_since_read.clear();
     w_.queue_pass_not_before = now_ + Millis{static_cast<std::int64_t>(20 * w_.settings.time_scale)};
+    w_.queue_page = w_.queue_cursor;
+    if (w_.queue_page == QueueCursor{}) ++w_.queue_walks;
     effect(ReadQueue{.after = w_.queue_cursor, .limit = 64});
 }
 

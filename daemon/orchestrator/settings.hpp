@@ -49,6 +49,8 @@ struct CoreSettings {
     int losses_without_progress{5};
     int machines_max{50};
     std::optional<UsdPerHour> usd_per_hour_max{UsdPerHour{40'000'000}};
+    std::map<std::string, ProviderQuotaSettings> provider_quotas;
+    std::map<std::string, int> project_weights;  // others have 1
     OrphanPolicy orphans{OrphanPolicy::report};
     std::set<std::string> reached_providers;    // whose machines reach us, by advertise_url or by a tunnel; local always does
     bool cuda_probe_required{true};

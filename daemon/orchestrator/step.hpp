@@ -2,12 +2,17 @@
 // the file that implements them. Parents decide and apply; the only way to change a state is `move`, which checks the
 // transition table and writes the row and its event.
 #pragma once
+#include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "daemon/orchestrator/world.hpp"
 #include "scheduler/choice.hpp"
 #include "scheduler/deadline.hpp"
+#include "scheduler/planner.hpp"
 
 namespace gf {
 
@@ -57,7 +62,7 @@ class Step {
     void on(const CheckpointOffered& e, const StoredRows& rows);
     void on(const OutputOffered& e, const StoredRows& rows);
     void on(const CheckpointBroken& e, const StoredRows& rows);
-    // placement.cpp
+    // planning.cpp
     void on(const QueuePage& e, const StoredRows& rows);
     // timers.cpp
     void on(const Tick& e, const StoredRows& rows);
@@ -260,10 +265,16 @@ class Step {
     [[nodiscard]] static TaskWork work_of(const LiveJob& job, const LiveTask& task);
     /// What choosing may know, with what is known of this task's work.
     [[nodiscard]] ChoiceWorld choice_world_of(const LiveJob& job, const LiveTask& task) const;
-    bool place(LiveJob& job, LiveTask& task, bool fresh_enough);
+    /// Of all providers, what can be chosen from now.
+    [[nodiscard]] std::vector<Offer> choosable_offers() const;
+    /// Asks for what this task has to see of the markets. False while it has to wait for that; `settled` = there is nothing more to wait for.
+    bool known_enough(const LiveJob& job, const LiveTask& task, bool& settled);
+    /// Only the price that is about to be paid has to be young: it alone is read again, before all other looks. False if it is young.
+    bool ask_price(const Offer& chosen);
     /// All-in, of the best known offer for the rest of this job that is not on that machine's host.
     std::optional<UsdPerHour> best_elsewhere(const LiveJob& job, const LiveTask& task, const LiveMachine& machine);
-    LiveMachine* warm_machine(const LiveJob& job, const LiveTask& task);
+    /// A decision without a choice is written no more often than this says.
+    [[nodiscard]] bool decision_due(const JobId& job) const;
     void write_decision(const JobId& job, const Decision& decision);
     void look_at_queue();
     /// For the answer that waiting tasks were held up for: at once, not at the next pass.
@@ -273,6 +284,25 @@ class Step {
     [[nodiscard]] bool prices_fresh(const LiveProvider& p, const ResourceSpec& wanted) const;
     /// What this provider must be asked to know the prices that the job can use.
     [[nodiscard]] static OfferQuery query_for(const LiveProvider& p, const JobSpec& spec);
+    // planning.cpp
+    struct Ready;
+    class QueuePass;
+    std::vector<Ready> ready_tasks(const QueuePage& page, bool& waits_for_offers);
+    /// Of a page, or the holder of a quota: fails it, says what it waits for, or makes it ready.
+    bool is_ready(LiveJob& job, LiveTask& task, bool& waits_for_offers);
+    void take_holder(std::vector<Ready>& ready);
+    void plan_tasks(std::span<const Ready> ready, QueuePass& pass);
+    void place_by_deadline(const Ready& ready, QueuePass& pass);
+    /// True if it was rented, false if it is not what the plan saw any more.
+    bool launch(const Ready& ready, const Offer& offer, bool kept, QueuePass& pass);
+    /// False where creates came to nothing before, and a launch of this very pass is the trial.
+    [[nodiscard]] bool may_launch(const Offer& offer) const;
+    void take_warm(LiveJob& job, LiveTask& task, LiveMachine& warm);
+    void note_waiting(const Ready& ready, const Waiting& waiting, QueuePass& pass);
+    void keep_holder(std::span<const Ready> ready, const Plan& made);
+    QueueNote& note_of(const LiveTask& task);
+    [[nodiscard]] std::vector<WarmMachine> warm_machines() const;
+    [[nodiscard]] std::map<std::string, PlanProject> projects_now() const;
     // secrets.cpp
     /// Why the job's secrets cannot be handed over now; empty = they can.
     [[nodiscard]] std::string secrets_trouble(const JobSpec& spec) const;

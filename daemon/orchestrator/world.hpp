@@ -14,6 +14,7 @@
 #include "model/id.hpp"
 #include "scheduler/breaker.hpp"
 #include "scheduler/finish_cost.hpp"
+#include "scheduler/offer_index.hpp"
 #include "scheduler/reputation.hpp"
 #include "scheduler/spot_history.hpp"
 #include "scheduler/spot_table.hpp"
@@ -169,6 +170,24 @@ struct LiveProvider {
     }
 };
 
+/// What the last plans said of a waiting task. Lost at a restart without harm: it is planned anew.
+struct QueueNote {
+    std::optional<OfferKey> kept;              // chosen, and its price is being read again
+    Instant kept_at{};
+    std::string reason;
+    Instant since{};                           // of that reason
+    std::optional<Instant> looked_at, counted_at;
+};
+
+/// The task for which a quota is held (planner.hpp), taken along over the pages of the queue.
+struct QueueHolder {
+    JobRecord job;
+    TaskRecord task;
+    std::shared_ptr<const JobSpec> spec;
+    QueueCursor page;                          // that shows it
+    int walk{0};                               // World::queue_walks, when it last did
+};
+
 struct World {
     CoreSettings settings;
     IdMaker ids;
@@ -194,6 +213,11 @@ struct World {
     Instant queue_next{};                      // look again then even if nothing changed
     Instant queue_pass_not_before{};           // at most one pass in 20 ms, except for an answer of a market
     QueueCursor queue_cursor;
+    QueueCursor queue_page;                    // where the last page that was asked for begins
+    std::optional<QueueCursor> queue_return;   // the page whose choices wait for the answer of a market
+    int queue_walks{0};                        // pages that were read from the start of the queue on
+    std::map<TaskId, QueueNote> queue_notes;   // bounded
+    std::optional<QueueHolder> queue_holder;
     std::set<JobId> left_since_read;           // left the live state while a page was read: its row there may be old
     std::int64_t queued_jobs{0};
     // Since the last start or clock jump; settle and silence periods count from here at the earliest.

@@ -449,8 +449,8 @@ void Runtime::read_queue(const ReadQueue& e) {
     QueuePage page;
     auto rows = store_.reader().queue(e.after, e.limit, clock_.now());
     if (rows) {
-        page.full = static_cast<int>(rows->size()) == e.limit;
-        for (QueuedTask& row : *rows) {
+        page.next = std::move(rows->next);
+        for (QueuedTask& row : rows->tasks) {
             auto spec = spec_of(row.job);
             page.items.push_back({std::move(row), std::move(spec)});
         }

@@ -400,6 +400,17 @@ TEST_CASE("explain shows the money to finish line by line, the line of the spec 
           "  raise resources.max_price to 0.43 and 12 offers fit\n");
 }
 
+TEST_CASE("explain tells what a waiting task waits for since when, and why a choice is not the first that would do") {
+    const ScriptedServer server(
+        always(200, R"({"state":"queued","reason":"submitted","waiting_since":"2026-01-02T03:04:05Z","decision":{"considered":3,"chosen":null,
+        "wait_reason":"quota","wait_detail":"quota_provider_machines/vastai","wait_since":"2026-01-02T04:00:00Z","passed_over":"next_best"}})"));
+    CHECK(run_command({"explain", "job_1"}, {.url = server.url()}).out ==
+          "state      queued submitted\n"
+          "waiting    quota (quota_provider_machines/vastai), since 2026-01-02T04:00:00Z\n"
+          "not first  next_best\n"
+          "considered 3 offers\n");
+}
+
 TEST_CASE("verify asks for one generation at a time and fails when one is broken") {
     const auto script = [](const std::string& second) {
         return [=](const Request& request, Wire& wire) {

@@ -73,6 +73,8 @@ TEST_CASE("the shipped example parses to the defaults in code") {
     CHECK(parsed->install_id == expected.install_id);
     CHECK(parsed->machines_max == expected.machines_max);
     CHECK(parsed->rate_max == expected.rate_max);
+    CHECK(parsed->provider_quotas == expected.provider_quotas);
+    CHECK(parsed->project_weights == expected.project_weights);
     CHECK(parsed->cuda_probe == expected.cuda_probe);
     CHECK(parsed->gpu_table == expected.gpu_table);
     CHECK(parsed->gpu_aliases == expected.gpu_aliases);
@@ -152,6 +154,8 @@ TEST_CASE("the shipped example names every key that the parser knows") {
                                          "quotas",
                                          "quotas.machines",
                                          "quotas.usd_per_hour",
+                                         "quotas.providers",
+                                         "projects",
                                          "machine",
                                          "machine.cuda_probe",
                                          "gpus",

@@ -67,7 +67,8 @@ history: {keep: 30d, every: 0s}
 orphans: adopt
 reach: ssh
 install_id: ab12cd34
-quotas: {machines: 3, usd_per_hour: 4.50}
+quotas: {machines: 3, usd_per_hour: 4.50, providers: {vastai: {machines: 2}, runpod: {usd_per_hour: 1.25, machines:}}}
+projects: {research: {weight: 3}, "quiet one": {}}
 machine: {cuda_probe: if_present}
 gpus: {table: /g.csv, aliases: /a.csv}
 checkpoints: {store: file}
@@ -103,6 +104,9 @@ channels:
     CHECK(s->install_id == "ab12cd34");
     CHECK(s->machines_max == 3);
     CHECK(s->rate_max == UsdPerHour{4'500'000});
+    CHECK(s->provider_quotas == std::map<std::string, ProviderQuotaSettings>{{"vastai", {.machines_max = 2, .rate_max = {}}},
+                                                                             {"runpod", {.machines_max = {}, .rate_max = UsdPerHour{1'250'000}}}});
+    CHECK(s->project_weights == std::map<std::string, int>{{"research", 3}, {"quiet one", 1}});
     CHECK(s->cuda_probe == CudaProbePolicy::if_present);
     CHECK(s->gpu_table == "/g.csv");
     CHECK(s->gpu_aliases == "/a.csv");
@@ -174,6 +178,14 @@ TEST_CASE("bad settings are refused with field, place and range") {
         {"install_id: ABCDEFGH", invalid, "install_id", 13, "8 characters of a-z and 0-9"},
         {"quotas: {machines: -1}", invalid, "quotas.machines", 20, "from 0 to 100000"},
         {"quotas: {usd_per_hour: inf}", invalid, "quotas.usd_per_hour", 24, "dollars"},
+        {"quotas: {providers: {aws: {machines: 1}}}", invalid, "quotas.providers.aws", 23, "unknown key"},
+        {"quotas: {providers: {vastai: {machines: x}}}", invalid, "quotas.providers.vastai.machines", 41, "from 0 to 100000"},
+        {"quotas: {providers: {vastai: {usd: 1}}}", invalid, "quotas.providers.vastai.usd", 31, "unknown key"},
+        {"quotas: {providers: {vastai: 3}}", invalid, "quotas.providers.vastai", 30, "a mapping"},
+        {"quotas: {providers: [vastai]}", invalid, "quotas.providers", 21, "a mapping"},
+        {"projects: {research: {weight: 0}}", invalid, "projects.research.weight", 31, "from 1 to 1000"},
+        {"projects: {research: {share: 1}}", invalid, "projects.research.share", 23, "unknown key"},
+        {"projects: {research: 3}", invalid, "projects.research", 22, "a mapping"},
         {"machine: {cuda_probe: true}", invalid, "machine.cuda_probe", 23, "required, if_present, off"},
         {"tls: {cert: /c}", invalid, "tls", 1, "both cert and key"},
         {"timezone: \"Europe/Berlin; x\"", invalid, "timezone", 11, "a time zone"},

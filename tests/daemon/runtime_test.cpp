@@ -71,7 +71,7 @@ class FlakyStore final : public Store {
         Result<std::optional<SecretRecord>> secret(const std::string& name) override { return in().secret(name); }
         Result<std::vector<TokenRecord>> tokens() override { return in().tokens(); }
         Result<std::optional<TokenRecord>> token_by_hash(const std::string& h) override { return in().token_by_hash(h); }
-        Result<std::vector<QueuedTask>> queue(const QueueCursor& c, int n, Instant at) override { return in().queue(c, n, at); }
+        Result<QueueRows> queue(const QueueCursor& c, int n, Instant at) override { return in().queue(c, n, at); }
         Result<JobCounts> job_counts() override { return in().job_counts(); }
 
      private:

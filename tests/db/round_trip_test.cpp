@@ -205,5 +205,5 @@ TEST_CASE("what is not there is nothing, not an error") {
     CHECK_FALSE(r.token_by_hash("h")->has_value());
     CHECK_FALSE(store->meta("k")->has_value());
     CHECK(r.jobs({})->empty());
-    CHECK(r.queue({}, 10, Instant{})->empty());
+    CHECK(r.queue({}, 10, Instant{})->tasks.empty());
 }

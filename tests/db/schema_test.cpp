@@ -194,7 +194,19 @@ TEST_CASE("no statement walks a table that grows without end, or sorts a page") 
     (void)r.events(job, 0, 1); (void)r.events({}, 0, 1); (void)r.machines(true, "", 1); (void)r.machines(false, "", 1);
     (void)r.machine(MachineId{"m"}); (void)r.ledger(job, now, now); (void)r.ledger({}, now, now);
     (void)r.reservations(job); (void)r.decision(job); (void)r.alerts(true, 1); (void)r.alerts(false, 1);
-    (void)r.idempotency("p", "k"); (void)r.token_by_hash("h"); (void)r.queue({}, 1, now); (void)r.job_counts();
+    (void)r.idempotency("p", "k"); (void)r.token_by_hash("h"); (void)r.job_counts();
+    Samples samples(5);
+    for (int i = 0; i < 3; ++i) {
+        const auto waiting = samples.job(JobState::queued);
+        auto task = samples.task(waiting, TaskState::waiting);
+        task.not_before.reset();
+        commit(store, {PutJob{waiting, {}}, PutTask{task, {}}});
+    }
+    for (QueueCursor at;;) {
+        const auto page = *r.queue(at, 1, now);
+        if (!page.next) break;
+        at = *page.next;
+    }
     (void)store.load_live();
     (void)store.prune(now, {});
 

@@ -56,7 +56,9 @@ class CoreBench {
             else if (auto* message = std::get_if<SendToAgent>(&effect)) sent.push_back(*message);
             else if (auto* queue = std::get_if<ReadQueue>(&effect)) {
                 QueuePage page;
-                for (auto& row : *store->reader().queue(queue->after, queue->limit, now)) page.items.push_back({row, specs_[row.job.spec]});
+                auto queued = *store->reader().queue(queue->after, queue->limit, now);
+                for (auto& row : queued.tasks) page.items.push_back({row, specs_[row.job.spec]});
+                page.next = std::move(queued.next);
                 if (hold_pages) pages.push_back(std::move(page));
                 else follow.push_back(std::move(page));
             } else if (!std::holds_alternative<Note>(effect)) calls.push_back(std::move(effect));

@@ -86,8 +86,9 @@ class SearchBench {
             }
             if (const auto* queue = std::get_if<ReadQueue>(&effect)) {
                 QueuePage page;
-                for (auto& row : *store->reader().queue(queue->after, queue->limit, now))
-                    page.items.push_back({row, specs_[row.job.spec]});
+                auto queued = *store->reader().queue(queue->after, queue->limit, now);
+                for (auto& row : queued.tasks) page.items.push_back({row, specs_[row.job.spec]});
+                page.next = std::move(queued.next);
                 follow.push_back(std::move(page));
             }
         }

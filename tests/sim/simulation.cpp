@@ -228,8 +228,8 @@ void Simulation::release(std::vector<Effect> effects) {
                 QueuePage page;
                 auto rows = store_->reader().queue(want.after, want.limit, now_);
                 if (!rows) violated("store", rows.error().message);
-                page.full = static_cast<int>(rows->size()) == want.limit;
-                for (auto& row : *rows) {
+                page.next = std::move(rows->next);
+                for (auto& row : rows->tasks) {
                     const auto user = jobs_.find(row.job.id);
                     page.items.push_back({row, user == jobs_.end() ? nullptr : user->second.spec});
                 }

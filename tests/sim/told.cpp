@@ -126,7 +126,7 @@ std::string told(const Effect& effect) {
             [](const CloseTunnel& e) { return "close tunnel to " + e.machine.get(); },
             [](const SendToAgent& e) { return "tell agent of " + e.machine.get() + " " + std::to_string(e.message.index()); },
             [](const CloseAgent& e) { return "close agent of " + e.machine.get(); },
-            [](const ReadQueue& e) { return "read queue after " + e.after.task_id; },
+            [](const ReadQueue& e) { return "read queue after " + std::to_string(e.after.priority) + " " + e.after.project.value_or(""); },
             [](const Note& e) { return "note " + e.text; },
         },
         effect);
