@@ -98,6 +98,23 @@ TEST_CASE("prices that are none are refused, except the local machine's 0") {
          },
          ""},
         {"machines", [](Setting& x) { x.world.machines = 50; }, "quota_machines", "50"},
+        {"machines of the provider",
+         [](Setting& x) { x.world.provider_quotas["vastai"] = {.machines_max = 2, .rate_max = {}, .machines = 2, .rate = {}}; },
+         "quota_provider_machines", "quotas.providers.vastai.machines is 2"},
+        {"machines of the provider, room for one",
+         [](Setting& x) { x.world.provider_quotas["vastai"] = {.machines_max = 2, .rate_max = {}, .machines = 1, .rate = {}}; }, ""},
+        {"quota of another provider",
+         [](Setting& x) { x.world.provider_quotas["runpod"] = {.machines_max = 0, .rate_max = {}, .rate = {}}; }, ""},
+        {"rate of the provider",
+         [](Setting& x) {
+             x.world.provider_quotas["vastai"] = {.machines_max = {}, .rate_max = UsdPerHour{1'000'000}, .machines = 1, .rate = UsdPerHour{700'001}};
+         },
+         "quota_provider_usd_per_hour", "quotas.providers.vastai.usd_per_hour"},
+        {"rate of the provider just fits",
+         [](Setting& x) {
+             x.world.provider_quotas["vastai"] = {.machines_max = {}, .rate_max = UsdPerHour{1'000'000}, .machines = 1, .rate = UsdPerHour{700'000}};
+         },
+         ""},
         {"machines, local",
          [](Setting& x) {
              make_local(x.offer);
