@@ -178,7 +178,7 @@ TEST_CASE("bad settings are refused with field, place and range") {
         {"install_id: ABCDEFGH", invalid, "install_id", 13, "8 characters of a-z and 0-9"},
         {"quotas: {machines: -1}", invalid, "quotas.machines", 20, "from 0 to 100000"},
         {"quotas: {usd_per_hour: inf}", invalid, "quotas.usd_per_hour", 24, "dollars"},
-        {"quotas: {providers: {aws: {machines: 1}}}", invalid, "quotas.providers.aws", 23, "unknown key"},
+        {"quotas: {providers: {aws: {machines: 1}}}", invalid, "quotas.providers.aws", 22, "unknown key"},
         {"quotas: {providers: {vastai: {machines: x}}}", invalid, "quotas.providers.vastai.machines", 41, "from 0 to 100000"},
         {"quotas: {providers: {vastai: {usd: 1}}}", invalid, "quotas.providers.vastai.usd", 31, "unknown key"},
         {"quotas: {providers: {vastai: 3}}", invalid, "quotas.providers.vastai", 30, "a mapping"},
