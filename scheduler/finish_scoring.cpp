@@ -88,7 +88,7 @@ std::int64_t FinishScoring::warm(const void* self, const Fit& fit, Millis paid_a
     const FinishCost cost = task.estimator.reckon(held, card_share(fit), UsdPerHour{0}, task.slowest, false, true);
     const std::int64_t score = finish_score(cost, fit.all_in, fit.all_in, 0) + (cost.cut_off ? kCutOff : 0);
     if (cost.known) return score - gf::cost(fit.all_in, std::min(paid_ahead, cost.held)).micros;
-    // An hour's worth, less what of it is paid and the start that a new machine takes.
+    // An hour's worth, less what of it is paid. No start: it is in no price of an hour.
     const Millis least = task.estimator.least_time(fit.offer, card_share(fit), task.slowest);
     return score - gf::cost(fit.all_in, std::min(least, paid_ahead)).micros;
 }
