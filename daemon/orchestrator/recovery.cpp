@@ -126,7 +126,7 @@ void Step::recover(LiveJob& job, LiveTask& task, Cause cause, std::string_view d
         const bool elsewhere = job.spec->resources.spot == SpotChoice::automatic && used.no_progress < job.spec->retry.no_progress;
         used.no_progress += 1;
         if (!elsewhere) {
-            finish(job, task, TaskState::failed, JobState::failed, text(Cause::no_progress), why);
+            finish(job, task, TaskState::failed, JobState::failed, "recovery_limit", why);
             return;
         }
         used.without_progress = 0;

@@ -144,7 +144,7 @@ TEST_CASE("losses in a row without progress end a job, or take it off spot where
         CHECK(is_final(b.job(a.job).state) == row.ends);
         if (row.ends) {
             CHECK(losses + 1 == row.losses);
-            CHECK(b.job(a.job).reason == "no_progress");
+            CHECK(b.job(a.job).reason == "recovery_limit");
             CHECK(b.job(a.job).detail.find("6 losses in a row") != std::string::npos);
         } else if (row.step < 0) {
             CHECK_FALSE(b.machine(a.machine).offer.spot);

@@ -305,7 +305,7 @@ TEST_CASE_FIXTURE(Market, "recoveries without checkpoint progress end (D11)") {
         a = boot(a.job, "m" + std::to_string(launches));
     }
     CHECK(job(a.job).state == JobState::failed);
-    CHECK(job(a.job).reason == "no_progress");
+    CHECK(job(a.job).reason == "recovery_limit");
     CHECK(launches == 6);
 }
 
