@@ -46,7 +46,6 @@ void Step::on(const AgentConnected& e, const StoredRows&) {
     LiveMachine& machine = found->second;
     machine.connected = true;
     heard(machine);
-    machine.by_listing_alone = false;
     if (machine.row.boot_id != e.boot_id) {
         const bool restarted = !machine.row.boot_id.empty();
         machine.row.read_alive = true;  // its agent's word is as good a sight of it as the provider's

@@ -130,17 +130,6 @@ void Step::close_ledger(LiveMachine& machine, Instant at) {
     machine.ledger.reset();
 }
 
-void Step::bill_again(LiveMachine& machine, const ProviderMachine& seen, Instant gone_at) {
-    // Its earlier intervals are closed in the store. It has billed on since it was taken for gone, under a number above all of
-    // them: one per second of its life is more than it can have had.
-    machine.ledger = LedgerRecord{.machine = machine.row.id,
-                                  .number = static_cast<int>((now_ - machine.row.created_at).count() / 1000 + 2),
-                                  .job = machine.row.job, .project = {}, .provider = machine.row.provider, .from = gone_at,
-                                  .until = {}, .gpu_rate = seen.gpu_rate.value_or(machine.row.offer.gpu_rate),
-                                  .disk_rate = seen.disk_rate.value_or(UsdPerHour{0}), .rate_known = seen.gpu_rate.has_value()};
-    out_.rows.push_back(PutLedger{*machine.ledger});
-}
-
 void Step::end_ledger(LiveMachine& machine, Instant at) {
     // The last interval takes the rounding, so that a sum over intervals is the bill, whoever sums and over whatever period.
     // What bills nothing any more (or yet) has nothing to round.

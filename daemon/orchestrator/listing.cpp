@@ -92,8 +92,9 @@ bool Step::compare_listing(LiveProvider& from, const ListingSeen& e, bool& alone
 
 void Step::resolve_unknown(LiveMachine& machine, Instant began, bool trusted, bool alone) {
     const Instant from = std::max(machine.row.call_ended.value_or(machine.row.created_at), w_.observations_from);
-    // Whose agent speaks to us exists, whatever listings say.
-    if (!trusted || began <= from || machine.connected) return;
+    // Whose agent speaks to us exists, whatever listings say. A connection alone may be all that is left of it.
+    const bool speaks = machine.connected && now_ - machine.last_heard <= w_.settings.silence;
+    if (!trusted || began <= from || speaks) return;
     machine.row.absences += 1;
     const Millis settle = alone ? std::max(w_.settings.settle_alone, settle_time(w_.settings, machine.row.provider))
                                 : settle_time(w_.settings, machine.row.provider);
@@ -154,12 +155,18 @@ std::string described(const LiveMachine& machine, const ProviderMachine& seen) {
 }  // namespace
 
 void Step::back_from_gone(const ProviderMachine& seen, LiveProvider& from, MachineRecord row) {
+    // Its earlier intervals are closed in the store. It has billed on since it was taken for gone, under a number above all of
+    // them: one per second of its life is more than it can have had.
     const Instant gone_at = row.gone_at.value_or(now_);
     row.gone_at.reset();
     row.destroy_since = now_;
     auto& machine = found_machine(seen, from, std::move(row));
-    bill_again(machine, seen, gone_at);
-    machine.by_listing_alone = true;
+    machine.ledger = LedgerRecord{.machine = machine.row.id,
+                                  .number = static_cast<int>((now_ - machine.row.created_at).count() / 1000 + 2),
+                                  .job = machine.row.job, .project = {}, .provider = from.name, .from = gone_at,
+                                  .until = {}, .gpu_rate = seen.gpu_rate.value_or(machine.row.offer.gpu_rate),
+                                  .disk_rate = seen.disk_rate.value_or(UsdPerHour{0}), .rate_known = seen.gpu_rate.has_value()};
+    out_.rows.push_back(PutLedger{*machine.ledger});
     const bool adopted = w_.settings.orphans == OrphanPolicy::adopt;
     if (adopted) move(machine, MachineState::booting, "adopted");
     else move(machine, MachineState::destroying, "orphan");

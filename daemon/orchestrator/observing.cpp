@@ -73,11 +73,6 @@ void Step::observe(LiveMachine& machine, const ProviderMachine& seen, Instant be
                        seen.presence == Presence::stopped || seen.presence == Presence::failed;
     const bool first_sight = alive && !machine.row.read_alive;
     if (alive) machine.row.read_alive = true;
-    if (alive && by_read) machine.by_listing_alone = false;
-    if (alive && !first_sight && machine.row.state == MachineState::gone && !machine.ledger) {
-        bill_again(machine, seen, machine.row.gone_at.value_or(now_));
-        machine.by_listing_alone = !by_read;
-    }
     if (alive && by_read && machine.moved_at && began >= *machine.moved_at) {
         // It is there under its own id too: what the listing showed is a second machine.
         machine.not_moved = std::exchange(machine.moved_to, ProviderMachineId{});

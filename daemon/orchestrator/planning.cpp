@@ -47,15 +47,22 @@ struct Step::Ready {
 class Step::QueuePass {
  public:
     QueuePass(const QueuePage& page, const World& world, std::vector<Offer> known, Instant now)
-        : offers(std::move(known)), page_(page), choice_(choice_world(world, now, false)) {
+        : offers(std::move(known)), page_(page), choice_(choice_world(world, now, false)), paused_(choice_.paused_providers) {
         for (const auto& [id, machine] : world.machines)
             if (machine.row.state == MachineState::unknown)
                 unknown_[machine.row.task].emplace(machine.row.provider.get(), "create_outcome_unknown");
     }
 
-    [[nodiscard]] const ChoiceWorld& choice() const { return choice_; }
-    /// The same as this task sees it.
-    [[nodiscard]] ChoiceWorld& choice_of(const LiveJob& job, const LiveTask& task) {
+    /// As all tasks see it.
+    [[nodiscard]] ChoiceWorld choice() const {
+        ChoiceWorld out = choice_;
+        out.paused_providers = paused_;
+        return out;
+    }
+    /// The same as this task sees it, until the next one is asked for.
+    [[nodiscard]] const ChoiceWorld& choice_of(const LiveJob& job, const LiveTask& task) {
+        choice_.paused_providers = paused_;
+        for (const auto& [name, reason] : barred(task.row.id)) choice_.paused_providers[name] = reason;
         choice_.local_allowed = job.row.local_allowed;
         choice_.expect.work = work_of(job, task);
         return choice_;
@@ -96,6 +103,7 @@ class Step::QueuePass {
  private:
     const QueuePage& page_;
     ChoiceWorld choice_;
+    std::map<std::string, std::string> paused_;
     std::map<TaskId, std::map<std::string, std::string>> unknown_;
     std::size_t launched_{0};
     std::size_t looks_{0};
@@ -348,7 +356,7 @@ void Step::note_waiting(const Ready& ready, const Waiting& waiting, QueuePass& p
     note.counted_at = waiting.counted_at;
     // In a moment it is asked again.
     if (pass.cut || !decision_due(ready.job->row.id) || !pass.may_look()) return;
-    ChoiceWorld& world = pass.choice_of(*ready.job, *ready.task);
+    const ChoiceWorld& world = pass.choice_of(*ready.job, *ready.task);
     Decision decision = choose(*ready.job->spec, ready.task->row, pass.offers, world);
     decision.chosen.reset();
     decision.wait_reason = waiting.reason;
@@ -441,7 +449,6 @@ void Step::place_by_deadline(const Ready& ready, QueuePass& pass) {
         pass.placed();
         return;
     }
-    for (const auto& [name, reason] : pass.barred(task.row.id)) world.paused_providers[name] = reason;
     for (const auto& [id, note] : w_.queue_notes)
         if (note.kept && id != task.row.id)
             world.taken_offers.insert(note.kept->provider.get() + "/" + note.kept->id);

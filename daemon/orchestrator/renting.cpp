@@ -329,10 +329,7 @@ void Step::now_gone(LiveMachine& machine, std::string_view reason) {
     // However it ended: it is nobody's trial any more.
     if (LiveProvider* from = provider(machine.row.provider)) breaker_undecided(from->breaker, machine.row.id.get());
     // What was never seen alive was never billed as far as anybody can tell: the estimate from its create call goes.
-    if (machine.by_listing_alone) {
-        // It was gone before, and no read has shown it since: that listing lagged, and the first end stands.
-        if (machine.ledger) close_ledger(machine, machine.ledger->from);
-    } else if (machine.row.read_alive) {
+    if (machine.row.read_alive) {
         // It ended some time since it was last seen; after a long while without a look that time has no rate.
         if (machine.ledger && long_unseen(last_sight(machine), told_at_))
             open_ledger(machine, last_sight(machine), UsdPerHour{0}, UsdPerHour{0}, false);

@@ -241,8 +241,6 @@ class Step {
     /// So long without a look that what was billed meanwhile is not known.
     [[nodiscard]] bool long_unseen(Instant last, Instant at) const;
     void close_ledger(LiveMachine& machine, Instant at);
-    /// It was taken for gone since `gone_at`, its bill closed then, and is shown alive: the bill goes on from there.
-    void bill_again(LiveMachine& machine, const ProviderMachine& seen, Instant gone_at);
     /// From now on its time is that job's, at the same rate: an interval of its own. An empty job = idle, at the project's cost.
     void bill_to(LiveMachine& machine, const JobId& job, const std::string& project);
     /// All-in, what it may cost from now on: the most of what was offered, bid and billed.

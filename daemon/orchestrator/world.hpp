@@ -74,7 +74,6 @@ struct LiveMachine {
     std::optional<Instant> rate_told_at;       // began of the last look that told what it costs
     bool unreachable{false};
     bool listed{false};                        // a listing has shown it under its id
-    bool by_listing_alone{false};              // was taken for gone, and only a listing has shown it since: it may have lagged
     bool missed{false};                        // a complete listing lacked it although it should be there; a read decides
     bool ending_told{false};                   // the agent was told to drain
     std::optional<Instant> life_from;          // up since, or since its life was last noted (learning.cpp)

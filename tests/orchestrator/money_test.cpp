@@ -326,49 +326,6 @@ TEST_CASE_FIXTURE(Stepped, "what was never seen alive costs nothing, whatever it
     CHECK(billed(*store, id, now).micros == 0);
 }
 
-TEST_CASE_FIXTURE(Market, "a listing that lags shows a machine that is gone: its bill ends where a read first proved that") {
-    const Running a = run_one(on_demand(), "i1");
-    pass(Seconds{100});
-    say(a.machine, ap::Heartbeat{}, "boot1", 0);
-    const ProviderMachine shown = reads["i1"];
-    exits(a.machine, a.attempt, 0);
-    take<CallDestroy>();
-    apply(DestroyEnded{a.machine, machine(a.machine).call_seq, now, now, {}});
-    set_presence("i1", Presence::gone, "gone");
-    pass(Seconds{20});
-    REQUIRE(machine(a.machine).state == MachineState::gone);
-    const Usd first = billed(*store, a.job, now);
-    CHECK(first.micros > 0);
-    const auto show_again = [&] {
-        pass(Seconds{70});  // longer than listings are known to lag
-        listing["cloud"] = {shown};
-        for (int i = 0; i < 30 && machine(a.machine).state == MachineState::gone; ++i) pass(Seconds{10});
-        REQUIRE(machine(a.machine).state == MachineState::destroying);
-        take<CallDestroy>();
-        apply(DestroyEnded{a.machine, machine(a.machine).call_seq, now, now, {}});
-    };
-    SUBCASE("and shows it a second time") {
-        for (int round = 0; round < 2; ++round) {
-            reads.erase("i1");  // no read is answered while the listing shows it
-            show_again();
-            reads["i1"] = shown;
-            set_presence("i1", Presence::gone, "gone");
-            pass(Seconds{40});
-            CHECK(machine(a.machine).state == MachineState::gone);
-        }
-        CHECK(billed(*store, a.job, now) == first);
-    }
-    SUBCASE("but a read shows it too: it has billed all the while") {
-        reads["i1"] = shown;
-        show_again();
-        pass(Seconds{6});
-        set_presence("i1", Presence::gone, "gone");
-        pass(Seconds{40});
-        CHECK(machine(a.machine).state == MachineState::gone);
-        CHECK(billed(*store, a.job, now) > first);
-    }
-}
-
 // ---- Names and ids ----
 
 struct Moves : Market {
