@@ -45,10 +45,10 @@ std::vector<Offer> market(const std::string& provider, bool spot, int count, con
         o.exclusive = true;
         o.gpu = {card.canonical, card.canonical, Bytes{card.class_gb * kGiB}};
         o.gpu_count = 1 << dice() % 3;
-        o.gpu_rate = UsdPerHour{static_cast<std::int64_t>(o.gpu_count * (card.class_gb * 8'000 + dice() % 200'000))};
+        o.gpu_rate = UsdPerHour{o.gpu_count * (std::int64_t{card.class_gb} * 8'000 + static_cast<std::int64_t>(dice() % 200'000))};
         o.host_id = std::to_string(dice() % 7'000);
         o.cpus = 16;
-        o.memory = 128 * kGB;
+        o.memory = Bytes{128 * kGB};
         o.arch = "amd64";
         o.country = "US";
         o.verified = true;
