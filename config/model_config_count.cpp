@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -391,36 +392,29 @@ const Node* ConfigReader::scalar(std::initializer_list<std::string_view> names) 
     return nullptr;
 }
 
-std::optional<double> ConfigReader::number(std::initializer_list<std::string_view> names) const {
+std::vector<double> ConfigReader::numbers(std::initializer_list<std::string_view> names) const {
     for (const auto name : names) {
         const Node* found = config_->find(name);
         if (found == nullptr) continue;
-        if (const auto value = number_of(*found)) return value;
+        if (const auto value = number_of(*found)) return {*value};
         if (found->kind != Node::Kind::sequence) continue;
-        std::optional<double> most;
+        std::vector<double> values;
         for (const auto& item : found->items)
-            if (const auto value = number_of(item)) most = std::max(most.value_or(0), *value);
-        if (most) return most;
+            if (const auto value = number_of(item)) values.push_back(*value);
+        if (!values.empty()) return values;
     }
-    return class_default(names);
+    return {};
+}
+
+std::optional<double> ConfigReader::number(std::initializer_list<std::string_view> names) const {
+    const auto values = numbers(names);
+    return values.empty() ? class_default(names) : std::optional(std::ranges::max(values));
 }
 
 std::optional<double> ConfigReader::mean(std::initializer_list<std::string_view> names) const {
-    for (const auto name : names) {
-        const Node* found = config_->find(name);
-        if (found == nullptr) continue;
-        if (const auto value = number_of(*found)) return value;
-        if (found->kind != Node::Kind::sequence) continue;
-        double sum = 0;
-        double count = 0;
-        for (const auto& item : found->items)
-            if (const auto value = number_of(item)) {
-                sum += *value;
-                ++count;
-            }
-        if (count > 0) return sum / count;
-    }
-    return class_default(names);
+    const auto values = numbers(names);
+    if (values.empty()) return class_default(names);
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 std::optional<double> ConfigReader::class_default(std::initializer_list<std::string_view> names) const {

@@ -31,6 +31,8 @@ class ConfigReader {
     [[nodiscard]] const std::vector<std::string>& filled_in() const { return filled_in_; }
 
  private:
+    /// What the first of these says that says a number: one, or those of a list. Empty when none does.
+    [[nodiscard]] std::vector<double> numbers(std::initializer_list<std::string_view> names) const;
     [[nodiscard]] std::optional<double> class_default(std::initializer_list<std::string_view> names) const;
 
     const Node* config_;

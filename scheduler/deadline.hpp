@@ -49,6 +49,11 @@ inline constexpr std::size_t kDeadlineShown = 256;      // ChoiceWorld::shown th
 /// The key of an offer in the plan: that of its market for spot, "provider/id" else.
 [[nodiscard]] std::string deadline_key(const Offer& offer);
 
+/// Where the task is to be is decided by its deadline. Other jobs with a deadline are only told when it is missed.
+[[nodiscard]] inline bool by_deadline(const JobSpec& spec) {
+    return spec.limits.deadline && spec.resources.spot == SpotChoice::automatic;
+}
+
 /// `ranked`: `Decision::ranked` for this task, best first. Nothing where work is not known, or nothing fits and the task is nowhere.
 [[nodiscard]] std::optional<DeadlinePlan> deadline_plan(const JobSpec& spec, const TaskRecord& task, std::span<const RankedOffer> ranked,
                                                         const Expectations& expect, const DeadlineCase& at);

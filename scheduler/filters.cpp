@@ -43,10 +43,6 @@ std::string joined(const std::vector<std::string>& names) {
     return out;
 }
 
-std::string offer_key(const Offer& offer) {
-    return offer.provider.get() + "/" + offer.id;
-}
-
 bool contains(const std::vector<std::string>& list, const std::string& item) {
     return std::ranges::find(list, item) != list.end();
 }
@@ -343,7 +339,7 @@ Verdict max_price(const Fit& fit) {
 
 Verdict cooled(const Fit& fit) {
     if (fit.world.cooled_offers.empty()) return std::nullopt;
-    const auto found = fit.world.cooled_offers.find(offer_key(fit.offer));
+    const auto found = fit.world.cooled_offers.find(offer_key(fit.offer.provider, fit.offer.id));
     if (found == fit.world.cooled_offers.end()) return std::nullopt;
     return refuse(fit, "offer_cooling_down", [&] { return "refused lately: " + found->second; });
 }
@@ -361,7 +357,7 @@ Verdict host_reputation(const Fit& fit) {
 }
 
 Verdict taken(const Fit& fit) {
-    if (fit.world.taken_offers.empty() || !fit.world.taken_offers.contains(offer_key(fit.offer)))
+    if (fit.world.taken_offers.empty() || !fit.world.taken_offers.contains(offer_key(fit.offer.provider, fit.offer.id)))
         return std::nullopt;
     return refuse(fit, "offer_taken", [] { return "a machine of ours holds it"; });
 }
@@ -459,6 +455,10 @@ static_assert(kFilters[kCardFilters - 1] == memory_bandwidth);
 constexpr auto kState = std::find(kFilters.begin(), kFilters.end(), in_stock), kMoney = std::find(kState, kFilters.end(), max_price);
 
 }  // namespace
+
+std::string offer_key(const ProviderName& provider, const std::string& id) {
+    return provider.get() + "/" + id;
+}
 
 std::span<const Filter> demand_filters() { return {kFilters.begin() + kCardFilters, kState}; }
 std::span<const Filter> state_filters() { return {kState, kMoney}; }

@@ -31,6 +31,9 @@
 
 namespace gf {
 
+/// The name of an offer in ChoiceWorld::cooled_offers and taken_offers: "provider/offer id".
+[[nodiscard]] std::string offer_key(const ProviderName& provider, const std::string& id);
+
 inline constexpr double kClassShare = 0.93;      // of a class in GiB: 15/16 with ECC, less rounding in provider tables
 inline constexpr double kNextClass = 1.08;       // two cards of one class differ by less
 inline constexpr Millis kLeaseMargin = std::chrono::minutes{15};

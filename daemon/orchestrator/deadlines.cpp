@@ -12,8 +12,6 @@ namespace {
 constexpr Millis kLook = std::chrono::minutes{1};
 constexpr int kLooksPerTick = 2;
 
-bool by_deadline(const JobSpec& spec) { return spec.limits.deadline && spec.resources.spot == SpotChoice::automatic; }
-
 std::string figures(const SpotDecision& d) {
     std::string out = std::string(text(d.why)) + ", slack " + duration_text(std::chrono::floor<Seconds>(std::max(Millis{0}, d.slack)));
     if (d.slack < Millis{0}) out = std::string(text(d.why)) + ", late by " + duration_text(std::chrono::ceil<Seconds>(-d.slack));

@@ -119,17 +119,7 @@ RowRequest Orchestrator::wants(const Event& event) const {
 Effects Orchestrator::apply(const Event& event, const StoredRows& rows, Instant now) {
     Step step(*world_, now);
     step.settle_after_start();
-    const QueuePage* page = std::get_if<QueuePage>(&event);
-    const bool estimated = page && !world_->learned->peaks.empty() &&
-                           std::ranges::any_of(page->items, [](const auto& item) { return item.spec && item.spec->estimate; });
-    if (estimated) {
-        // What runs of its family took outranks the formula by which a stored spec was read.
-        QueuePage by_runs = *page;
-        for (auto& item : by_runs.items) item.spec = with_peaks(std::move(item.spec), *world_->learned);
-        step.on(by_runs, rows);
-    } else {
-        std::visit([&](const auto& e) { step.on(e, rows); }, event);
-    }
+    std::visit([&](const auto& e) { step.on(e, rows); }, event);
     return step.take();
 }
 

@@ -10,8 +10,6 @@
 namespace gf {
 namespace {
 
-std::string offer_key(const Offer& offer) { return offer.provider.get() + "/" + offer.id; }
-
 bool provider_named(const std::vector<std::string>& list, const std::string& name) {
     return std::ranges::find(list, name) != list.end();
 }
@@ -105,7 +103,7 @@ void forget_older_reads(LiveProvider& p, const ResourceSpec& wanted, Instant sin
 void count_machine(ChoiceWorld& into, const Offer& offer, UsdPerHour rate) {
     into.machines += 1;
     into.fleet_rate = into.fleet_rate + rate;
-    if (offer.exclusive) into.taken_offers.insert(offer_key(offer));
+    if (offer.exclusive) into.taken_offers.insert(offer_key(offer.provider, offer.id));
     const auto quota = into.provider_quotas.find(offer.provider.get());
     if (quota == into.provider_quotas.end()) return;
     quota->second.machines += 1;

@@ -7,8 +7,10 @@
 #include <tuple>
 #include <utility>
 
+#include "daemon/orchestrator/learned.hpp"
 #include "daemon/orchestrator/orchestrator.hpp"
 #include "daemon/orchestrator/step.hpp"
+#include "scheduler/filters.hpp"
 #include "scheduler/finish_scoring.hpp"
 
 namespace gf {
@@ -23,11 +25,6 @@ constexpr std::size_t kNotesMost = 4096;
 constexpr int kKeptPatiences = 4;
 /// Whose page was not seen in so many walks over the queue does not wait any more.
 constexpr int kHolderWalks = 2;
-
-/// These are decided one by one, by what may still happen to the market (deadlines.cpp).
-bool by_deadline(const JobSpec& spec) {
-    return spec.limits.deadline && spec.resources.spot == SpotChoice::automatic;
-}
 
 OfferKey key_of(const Offer& offer) {
     return {offer.provider, offer.id, offer.spot};
@@ -115,7 +112,7 @@ void Step::on(const QueuePage& e, const StoredRows&) {
     std::vector<Ready> ready = ready_tasks(e, waits_for_offers);
     take_holder(ready);
     QueuePass pass(e, w_, ready.empty() ? std::vector<Offer>() : choosable_offers(), now_);
-    // Those with a deadline are placed in their place among the priorities, before others of their own.
+    // Those with a deadline are decided one by one (deadlines.cpp), in their place among the priorities, before others of their own.
     std::ranges::sort(ready, {}, [](const Ready& r) {
         return std::tuple<int, bool, const TaskId&>(-r.task->row.priority, !by_deadline(*r.job->spec), r.task->row.id);
     });
@@ -149,7 +146,8 @@ std::vector<Step::Ready> Step::ready_tasks(const QueuePage& page, bool& waits_fo
                 w_.queue_dirty = true;  // a command has changed it meanwhile; the next page shows how
                 continue;
             }
-            w_.jobs[id] = LiveJob{item.row.job, item.spec};
+            // What runs of its family took outranks the formula by which the stored spec was read.
+            w_.jobs[id] = LiveJob{item.row.job, with_peaks(item.spec, *w_.learned)};
             w_.tasks[item.row.task.id] = LiveTask{.row = item.row.task, .attempt = {}};
         }
         LiveJob& job = w_.jobs.at(id);
@@ -274,7 +272,7 @@ void Step::plan_tasks(std::span<const Ready> ready, QueuePass& pass) {
         if (now_ - note.kept_at > kKeptPatiences * w_.settings.offers_patience)
             note.kept.reset();
         else if (!works.contains(id))
-            world.choice.taken_offers.insert(note.kept->provider.get() + "/" + note.kept->id);
+            world.choice.taken_offers.insert(offer_key(note.kept->provider, note.kept->id));
     }
     PlanRule rule;
     rule.launches_max = std::max(std::size_t{1}, pass.launches_left());
@@ -451,7 +449,7 @@ void Step::place_by_deadline(const Ready& ready, QueuePass& pass) {
     }
     for (const auto& [id, note] : w_.queue_notes)
         if (note.kept && id != task.row.id)
-            world.taken_offers.insert(note.kept->provider.get() + "/" + note.kept->id);
+            world.taken_offers.insert(offer_key(note.kept->provider, note.kept->id));
     world.shown = kDeadlineShown;
     Decision decision = choose(*job.spec, task.row, pass.offers, world);
     choose_by_deadline(job, task, world, decision);

@@ -5,6 +5,7 @@
 
 #include "daemon/orchestrator/step.hpp"
 #include "model/image_name.hpp"
+#include "scheduler/filters.hpp"
 
 namespace gf {
 namespace {
@@ -355,7 +356,7 @@ void Step::now_gone(LiveMachine& machine, std::string_view reason) {
 
 void Step::cool(const Offer& offer, std::string reason, bool host_too) {
     const Instant until = now_ + w_.settings.cooldown;
-    w_.cooled_offers[offer.provider.get() + "/" + offer.id] = {until, reason};
+    w_.cooled_offers[offer_key(offer.provider, offer.id)] = {until, reason};
     if (host_too && !offer.host_id.empty()) w_.bad_hosts[offer.provider.get() + "/" + offer.host_id] = {until, reason};
 }
 
